@@ -1,0 +1,24 @@
+// Which policy applies, and what the host has to say about a config: the impure half of policy/.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "lifecycle/options.h"
+#include "oci/config.h"
+#include "policy/harden.h"
+#include "policy/policy.h"
+#include "sandbox/rootfs.h"
+
+namespace agentrun::lifecycle {
+
+// --policy NAME|FILE, else the built-in strict; then what annotations tighten: org.agentrun.deadline, .memory, .cpus,
+// .pids (each only below the policy's), .env.keep (never a secret). One that loosens or is malformed is an error that
+// names it. org.agentrun.policy and agentrun.json come with the policy language. A file of --policy that others can write
+// to is refused.
+Result<policy::Policy> resolve_policy(const Global& global, const oci::Annotations& annotations);
+
+Result<policy::Facts> gather_facts(const Global& global, const oci::Config& config, const std::string& bundle,
+                                   const sandbox::BindSources& sources, const policy::Policy& policy);
+
+}  // namespace agentrun::lifecycle

@@ -1,0 +1,28 @@
+// The state of the specification's runtime.md, as `state` prints it and as hooks get it on standard input.
+#pragma once
+
+#include <string>
+
+#include "oci/config.h"
+#include "oci/print.h"
+
+namespace agentrun::oci {
+
+inline constexpr const char* kVersion = "1.3.0";
+
+enum class Status { creating, created, running, paused, stopped };
+const char* name_of(Status status);
+
+struct State {
+  std::string id;
+  Status status = Status::creating;
+  int pid = 0;  // 0: none, and the key is left out
+  std::string bundle;
+  Annotations annotations;
+  // runc's and crun's additions, printed by `state` only (not for hooks) where they are not empty.
+  std::string rootfs, created, owner;
+};
+
+std::string print_state(const State& state, Layout layout);
+
+}  // namespace agentrun::oci

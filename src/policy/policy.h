@@ -1,0 +1,155 @@
+// A policy: what agentrun enforces whatever the config asks. agentrun-policy(5) is the reference of the language.
+//
+// Every field is a bound, never a wish: harden() takes the stricter of config and policy. `std::nullopt` and `false`
+// mean that the policy has no opinion, so that `oci` is a Policy with everything at its default.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace agentrun::policy {
+
+struct Env {
+  bool filter = false;                // keep only `keep`
+  std::vector<std::string> keep;      // names or globs ("LC_*")
+  std::vector<std::string> secrets;   // globs that a caller's org.agentrun.env.keep may never name
+  std::map<std::string, std::string> set;
+};
+
+struct Rootfs {
+  bool readonly = false;
+};
+
+struct Workdir {
+  bool writable = false;                     // tmpfs for /tmp /var/tmp /run, overlays over HOME and cwd
+  std::optional<std::int64_t> size;          // bytes; at most half of the memory limit all the same
+  std::optional<std::int64_t> inodes;
+  std::vector<std::string> empty;            // directories that are replaced by empty ones: /tmp ...
+  bool home = false, cwd = false;            // overlays
+  std::vector<std::string> never;            // never over these: / /etc /usr /proc /sys /dev
+};
+
+struct Mounts {
+  bool restrict_binds = false;               // the rules below
+  std::vector<std::string> refuse_sources;   // this path, what is above it, and what is below it: create fails
+  std::vector<std::string> allow_writable;   // sources (and below) that the administrator lists
+  bool refuse_special = false;               // sockets, devices, FIFOs as sources
+  bool force_readonly = false, force_nosuid = false, force_nodev = false;
+  bool restrict_types = false;               // only bind, proc, sysfs, tmpfs, devpts, mqueue, cgroup
+};
+
+enum class NetworkMode { config, none, inherit };
+
+struct Network {
+  NetworkMode mode = NetworkMode::config;    // config: as config.json says
+};
+
+struct Limits {
+  std::optional<std::int64_t> memory;        // bytes
+  bool no_swap = false;
+  std::optional<std::int64_t> cpus;          // milliCPU
+  bool cpu_mask = false;                     // an affinity mask ceil(cpus) wide
+  std::optional<std::int64_t> pids;
+  std::optional<std::uint64_t> nofile, fsize, core;
+  bool no_hugepages = false;
+};
+
+struct Deadline {
+  std::optional<std::int64_t> container;     // microseconds from start
+  std::optional<std::int64_t> exec;          // microseconds; at most what is left of the container's
+  std::optional<std::int64_t> created;       // microseconds from create to start
+};
+
+struct Namespaces {
+  bool private_all = false;                  // pid mount ipc uts cgroup network are new; a host's is replaced
+};
+
+struct User {
+  bool no_new_privileges = false;
+  bool refuse_root_with_capabilities = false;
+};
+
+struct Capabilities {
+  bool restrict = false;                     // all five sets are cut to `keep`
+  std::vector<std::string> keep;
+};
+
+struct Seccomp {
+  std::string program;                       // "strict": ours, stacked on the config's; empty: none
+};
+
+struct Apparmor {
+  std::string profile;                       // stacked on the config's when it is loaded; empty: none
+};
+
+struct Landlock {
+  bool enable = false;
+};
+
+struct Devices {
+  bool standard_only = false;
+};
+
+struct Sysctl {
+  bool namespaced_only = false;
+};
+
+struct Hooks {
+  bool refuse_config = false;                // hooks of config.json do not run (reported)
+  std::vector<std::string> directories;      // but for executables in these root-owned directories
+};
+
+struct Annotations {
+  bool ignore_runtime = false;               // run.oci.*, org.systemd.property.* ...: dropped and reported
+};
+
+struct Masks {
+  std::vector<std::string> masked, readonly; // added to the config's
+};
+
+struct Audit {
+  bool enable = false;
+};
+
+struct Policy {
+  std::string name;      // "strict", or the file
+  std::string extends;   // resolved by the loader
+  bool change_nothing = false;  // oci
+  Env env;
+  Rootfs rootfs;
+  Workdir workdir;
+  Mounts mounts;
+  Network network;
+  Limits limits;
+  Deadline deadline;
+  Namespaces namespaces;
+  User user;
+  Capabilities capabilities;
+  Seccomp seccomp;
+  Apparmor apparmor;
+  Landlock landlock;
+  Devices devices;
+  Sysctl sysctl;
+  Hooks hooks;
+  Annotations annotations;
+  Masks masks;
+  Audit audit;
+  std::vector<std::string> require;  // "seccomp" "namespaces" "cgroup.memory" "cgroup.pids"
+};
+
+// Parses one policy file. `name` stands in errors for the file. Unknown keys, wrong types, negative and overflowing
+// numbers are refused with the JSON pointer. `extends` names a built-in policy whose values it starts from.
+Result<Policy> parse_policy(std::string_view json, std::string_view name);
+
+// The policies that are built in, from policies/*.json of the source tree.
+Result<Policy> builtin_policy(std::string_view name);
+std::vector<std::string> builtin_names();
+std::string_view builtin_text(std::string_view name);  // its JSON; empty where there is none
+
+}  // namespace agentrun::policy

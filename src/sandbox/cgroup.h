@@ -1,0 +1,91 @@
+// Control groups: where the container's is, how it is made, limited, frozen, killed and removed (cgroups(7), the
+// kernel's cgroup-v2.rst and cgroup-v1). Three layouts: v2 alone; hybrid (v1 controllers and a v2 tree beside them, in
+// which the container gets a cgroup too, for cgroup.kill and "populated"); v1 alone.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "oci/config.h"
+
+namespace agentrun::sandbox {
+
+enum class CgroupManager { cgroupfs, systemd, disabled };
+
+// Everything that finds the cgroup again: it is in the intent record before the first mkdir, and in the state.
+struct CgroupLocation {
+  CgroupManager manager = CgroupManager::cgroupfs;
+  std::string v2;                          // absolute path of the directory; empty: none
+  std::map<std::string, std::string> v1;   // controller list ("cpu,cpuacct") to absolute directory
+  std::string unit, slice;                 // systemd
+  std::uint64_t inode = 0;                 // of the v2 (else the first v1) directory once made: not a later one of that name
+};
+
+struct CgroupRequest {
+  std::string id;                          // of the container
+  CgroupManager manager = CgroupManager::cgroupfs;
+  std::string cgroups_path;                // linux.cgroupsPath; empty: /agentrun/<id>, or agentrun-<id>.scope
+  oci::Annotations annotations;            // org.systemd.property.*, already filtered by policy
+  std::optional<std::int64_t> deadline_us; // RuntimeMaxUSec of a scope: deadline plus a grace
+};
+
+// Where it will be. Makes nothing. Errors: cgroupsPath not usable for this manager, a path that climbs, no cgroup
+// hierarchy mounted, an existing cgroup of that name with processes in it.
+Result<CgroupLocation> plan_cgroup(const CgroupRequest& request);
+
+// Which limits can be set here at all.
+struct CgroupControllers {
+  bool memory = false, cpu = false, pids = false, cpuset = false, io = false, hugetlb = false, rdma = false;
+  bool unified = false;                    // v2 alone
+};
+Result<CgroupControllers> available_controllers(CgroupManager manager);
+
+// Makes the directories and writes the limits and the device rules (BPF on v2). For systemd: starts the job of the scope,
+// which needs a first process: see `attach`. A limit that the kernel refuses, or whose controller is not there, is an
+// error that names the file.
+Result<void> create_cgroup(CgroupLocation& location, const CgroupRequest& request, const oci::Resources* resources);
+
+// An fd for CLONE_INTO_CGROUP, or an invalid one where the process has to be attached after the clone (v1, systemd).
+Result<UniqueFd> clone_target(const CgroupLocation& location);
+
+// Puts `pid` in: each v1 hierarchy, the v2 directory unless it was cloned into it, or StartTransientUnit with it. Limits
+// that need the unit to be there first are written after it.
+Result<void> attach_process(CgroupLocation& location, const CgroupRequest& request, pid_t pid, bool cloned_into,
+                            const oci::Resources* resources);
+
+Result<void> update_cgroup(const CgroupLocation& location, const oci::Resources& resources);
+
+Result<void> freeze_cgroup(const CgroupLocation& location);
+Result<void> thaw_cgroup(const CgroupLocation& location);
+Result<bool> is_frozen(const CgroupLocation& location);
+
+// Kills every process in it and below it, whatever it does: cgroup.kill on v2 (Linux 5.14); on v1 freeze, SIGKILL to
+// each, thaw, again until it is empty. Returns whether it is empty within `timeout_us`: false is "kill pending" (a
+// process in uninterruptible sleep).
+Result<bool> kill_cgroup(const CgroupLocation& location, std::int64_t timeout_us);
+
+Result<void> signal_cgroup(const CgroupLocation& location, int signal);  // kill --all
+Result<bool> is_populated(const CgroupLocation& location);
+Result<std::vector<pid_t>> cgroup_processes(const CgroupLocation& location);  // recursive
+
+// Removes it, its children, and the parents that create made where they are empty. Missing is success. Waits by
+// inotify on cgroup.events, never in a sleep loop, for the last process to be gone.
+Result<void> remove_cgroup(const CgroupLocation& location);
+
+// An fd whose readiness (POLLPRI) says that cgroup.events changed; invalid on v1.
+Result<UniqueFd> watch_populated(const CgroupLocation& location);
+
+// For `exec`: a child cgroup where that is legal (v2, no delegation), else the container's own.
+Result<CgroupLocation> child_cgroup(const CgroupLocation& location, const std::string& name);
+
+// How often the kernel killed in it for memory (memory.events oom_kill, v1 memory.oom_control).
+Result<std::uint64_t> oom_kills(const CgroupLocation& location);
+
+}  // namespace agentrun::sandbox
