@@ -24,11 +24,11 @@ inline Result<void> ok() { return {}; }
 }  // namespace agentrun
 
 // A statement expression (g++ and clang): the value of `expression`, or a return of its error from this function.
-#define TRY(expression)                                        \
-  __extension__({                                              \
-    auto&& try_result_ = (expression);                         \
-    if (try_result_.has_error()) {                             \
-      return std::move(try_result_).error();                   \
-    }                                                          \
-    *std::move(try_result_);                                   \
+#define TRY(expression)                      \
+  __extension__({                            \
+    auto&& try_result_ = (expression);       \
+    if (try_result_.has_error()) {           \
+      return std::move(try_result_).error(); \
+    }                                        \
+    *std::move(try_result_);                 \
   })
