@@ -8,6 +8,6 @@ namespace agentrun::native {
 // Executes this very program again from a detached, read-only mount of its own file, unless it runs from one already.
 // For the few commands whose processes are seen by somebody in a container with CAP_SYS_PTRACE before their execve; the
 // others are not dumpable, which is enough (ptrace(2), "Ptrace access mode checking"). Needs CAP_SYS_ADMIN.
-Result<void> run_from_read_only_clone(char** argv);
+Result<void> run_from_read_only_clone();
 
 }  // namespace agentrun::native
