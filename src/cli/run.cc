@@ -11,7 +11,7 @@ Result<int> run_command(const Invocation& call) {
   add_create_options(parser, options.create, no_pivot, no_new_keyring);
   parser.flag("detach,d", options.detach, "do not wait for the end")
       .flag("keep", options.keep, "do not delete the container afterwards")
-      .flag("no-subreaper", no_subreaper, "accepted and without effect: agentrun is never a subreaper");
+      .flag("no-subreaper", no_subreaper, "accepted for callers that know runc, without effect");
   const auto parsed = TRY(parser.operands(1, 1).parse(call.arguments));
   if (parsed.help) return print(parser.help());
 

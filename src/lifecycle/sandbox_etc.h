@@ -7,9 +7,8 @@
 
 namespace agentrun::lifecycle {
 
-// Fills the directory `etc` (an fd). Of the host's /etc only a list of names is copied, of these only what everybody
-// may read, symlinks as symlinks; a name that is missing is left out. Certificate directories are shown by read-only
-// mounts.
+// Fills the directory `etc` (an fd). Of the host's /etc a list of names is taken over, and of these only what everybody
+// may read: files as copies, symlinks as symlinks, directories by read-only mounts. A name that is missing is left out.
 Result<void> build_sandbox_etc(int etc, const SandboxHost& host);
 
 }  // namespace agentrun::lifecycle

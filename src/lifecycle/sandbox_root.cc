@@ -170,7 +170,7 @@ Result<void> show_given_root(const SandboxOptions& options, int root, const Sand
 // Ownership of everything below `directory`, and of it last. chown(2) takes the set-id bits of files away.
 Result<void> reclaim(int directory, const std::string& name, int depth) {
   if (depth > kOutDepth) return refusal("--out", name, "is deeper than " + std::to_string(kOutDepth) + " levels");
-  for (const std::string& entry : TRY(sys::list_directory(directory, name))) {
+  for (const std::string& entry : TRY(sys::list_directory(directory, "."))) {
     struct stat attributes {};
     if (fstatat(directory, entry.c_str(), &attributes, AT_SYMLINK_NOFOLLOW) != 0)
       return errno_error("stat", name + '/' + entry);
@@ -211,7 +211,7 @@ Result<SandboxHost> build_sandbox_root(const SandboxOptions& options, const std:
 
 Result<void> prepare_sandbox_out(const std::string& path, const SandboxHost& host) {
   const UniqueFd directory = TRY(sys::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  if (!TRY(sys::list_directory(directory.get(), path)).empty()) return refusal("--out", path, "is not empty");
+  if (!TRY(sys::list_directory(directory.get(), ".")).empty()) return refusal("--out", path, "is not empty");
   if (fchown(directory.get(), host.uid, host.gid) != 0) return errno_error("chown", path);
   return ok();
 }
