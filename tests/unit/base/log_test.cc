@@ -38,7 +38,7 @@ class LogTest : public testing::Test {
 };
 
 TEST_F(LogTest, JsonFileHoldsExactlyOneObject) {
-  std::ofstream(path()) << "{\"msg\":\"of an earlier call\"}\n";
+  std::ofstream(path()) << "{\"msg\":\"of an earlier call" << std::string(200, '.') << "\"}\n";
   ASSERT_TRUE(log::open({path(), log::Format::json, log::Level::debug}));
   log::write(log::Level::debug, "a notice before");
   testing::internal::CaptureStderr();
