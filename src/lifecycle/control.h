@@ -18,8 +18,8 @@ namespace agentrun::lifecycle {
 Result<void> kill(const Global& global, const std::string& id, int signal, bool all);
 
 // Without `force`: only of a stopped container ("container X is not stopped"). With it: kills first, also what a killed
-// `create` left (by its intent), and a container that does not exist is success. Removes cgroup, state, supervisor, runs
-// poststop hooks (their failure is a notice).
+// `create` left (by its intent), and a container that does not exist is success. Removes cgroup, state, supervisor,
+// runs poststop hooks (their failure is a notice).
 Result<void> remove(const Global& global, const std::string& id, bool force);
 
 Result<oci::State> state(const Global& global, const std::string& id);
@@ -30,7 +30,8 @@ Result<void> resume(const Global& global, const std::string& id);
 Result<void> update(const Global& global, const std::string& id, const oci::Resources& resources);
 Result<std::vector<pid_t>> processes(const Global& global, const std::string& id);
 
-// report.json of the container, also after it ended and was deleted: the store keeps the last reports (root: /var/lib/agentrun/reports).
+// report.json of the container, also after it ended and was deleted: the store keeps the last reports (root:
+// /var/lib/agentrun/reports).
 Result<policy::Report> report(const Global& global, const std::string& id);
 
 }  // namespace agentrun::lifecycle

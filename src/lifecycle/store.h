@@ -50,14 +50,15 @@ struct Record {
   std::string id, bundle, rootfs, created, owner;  // created: RFC 3339
   oci::Annotations annotations;
   sys::ProcessId process;
-  sys::ProcessId supervisor;         // pid 0: none
+  sys::ProcessId supervisor;  // pid 0: none
   sandbox::CgroupLocation cgroup;
   bool started = false;
   std::string policy, backend = "native";
+  bool audit = false;  // the policy asks for audit records
   Deadline deadline;
-  std::string exit_reason;           // "", "deadline", "killed", ...
+  std::string exit_reason;  // "", "deadline", "killed", ...
   bool kill_pending = false;
-  std::string console;               // terminal of the process: "/dev/pts/0"
+  std::string console;  // terminal of the process: "/dev/pts/0"
 };
 
 // A container's directory, held by its lock or not.
