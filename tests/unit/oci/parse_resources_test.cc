@@ -101,6 +101,8 @@ TEST(ParseResources, RefusesBadValues) {
       {R"("rdma":{"mlx":{"hcaHandles":-1}})", "/rdma/mlx/hcaHandles", "expected an integer from 0 to 4294967295"},
       {R"("unified":{"../cgroup.procs":"1"})", "/unified/..~1cgroup.procs",
        "invalid cgroup file name \"../cgroup.procs\""},
+      {R"("unified":{"a.b/../../cgroup.procs":"1"})", "/unified/a.b~1..~1..~1cgroup.procs",
+       "invalid cgroup file name \"a.b/../../cgroup.procs\""},
       {R"("unified":{"memory":"1"})", "/unified/memory", "invalid cgroup file name \"memory\""},
       {R"("unified":{"memory.high":1})", "/unified/memory.high", "expected a string"},
   };
