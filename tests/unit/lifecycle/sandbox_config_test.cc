@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <string>
 
+#include "oci/parse.h"
+#include "oci/print.h"
+
 namespace agentrun::lifecycle {
 namespace {
 
@@ -76,6 +79,21 @@ TEST(SandboxConfig, GivesNothingAway) {
   for (const char* absent : {"/etc", "/home", "/root", "/sys", "/run"}) EXPECT_EQ(find_mount(config, absent), nullptr);
   EXPECT_NE(find_mount(config, "/usr"), nullptr);
   EXPECT_NE(find_mount(config, "/lib32"), nullptr);
+}
+
+TEST(SandboxConfig, IsOneThatTheParserWouldTake) {
+  SandboxOptions options = example();
+  options.memory = 64 << 20;
+  options.cpus = 500;
+  options.binds = {{"/cache", "/cache", true}};
+  for (const bool ordinary : {false, true}) {
+    SandboxHost host = host_of_root();
+    host.user_namespace = ordinary;
+    const std::string json = oci::print_config(make_sandbox_config(options, host), oci::Layout::compact);
+    const auto parsed = oci::parse_config(json, "config.json");
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+    EXPECT_EQ(oci::print_config(*parsed, oci::Layout::compact), json);
+  }
 }
 
 TEST(SandboxConfig, OnlyWhatWasAskedForIsWritable) {
