@@ -330,7 +330,7 @@ Box box_with(const std::string& cwd, const std::string& home) {
   return box;
 }
 
-TEST(Writable, IsHalfOfTheMemory) {
+TEST(WritablePlan, IsHalfOfTheMemory) {
   const Writable writable = writable_of(box_with("/work", "/root"));
   EXPECT_EQ(writable.size, 256ll << 20);
   EXPECT_EQ(writable.inodes, 65536);
@@ -342,7 +342,7 @@ TEST(Writable, IsHalfOfTheMemory) {
   EXPECT_EQ(writable_of(small).inodes, 8192);
 }
 
-TEST(Writable, IsNeverOverTheSystem) {
+TEST(WritablePlan, IsNeverOverTheSystem) {
   for (const char* path :
        {"/", "/etc", "/usr", "/proc", "/sys", "/dev", "/proc/self", "/dev/shm", "/usr/", "/x/../etc", "relative", ""}) {
     EXPECT_TRUE(writable_of(box_with(path, path)).overlays.empty()) << path;
@@ -355,14 +355,14 @@ TEST(Writable, IsNeverOverTheSystem) {
   }));
 }
 
-TEST(Writable, IsNeverNested) {
+TEST(WritablePlan, IsNeverNested) {
   EXPECT_EQ(writable_of(box_with("/home/me/x", "/home/me")).overlays, std::vector<std::string>{"/home/me"});
   EXPECT_EQ(writable_of(box_with("/home", "/home/me")).overlays, std::vector<std::string>{"/home"});
   EXPECT_EQ(writable_of(box_with("/w", "/w")).overlays, std::vector<std::string>{"/w"});
   EXPECT_TRUE(writable_of(box_with("/tmp/x", "/run/me")).overlays.empty());
 }
 
-TEST(Writable, LeavesTheConfigsMountsOnTop) {
+TEST(WritablePlan, LeavesTheConfigsMountsOnTop) {
   Box box = box_with("/work/sub", "");
   box.mount("/tmp", "tmpfs").bind("/srv", "/work").mount("/run", "tmpfs");
   Report report;
