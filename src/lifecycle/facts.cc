@@ -58,8 +58,9 @@ policy::Facts host_facts(sandbox::CgroupManager manager) {
     facts.cgroup_memory = controllers->memory;
     facts.cgroup_pids = controllers->pids;
     facts.cgroup_cpu = controllers->cpu;
+    // A size whose controller is not there has no file that a limit could be written to.
+    if (controllers->hugetlb) facts.huge_page_sizes = huge_page_sizes();
   }
-  facts.huge_page_sizes = huge_page_sizes();
   return facts;
 }
 
@@ -75,8 +76,7 @@ Result<policy::Facts> gather_facts(const Global& global, const oci::Config& conf
   facts.trusted_sources = engine_paths(paths, bundle, engine_directories());
   facts.namespaces_of_host = sandbox::joined_from_host(config);
   const std::string& profile = policy.apparmor.profile;
-  facts.apparmor_loaded =
-      !profile.empty() && sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(profile);
+  facts.apparmor_loaded = !profile.empty() && sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(profile);
   return facts;
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "org.agentrun.";
 constexpr std::size_t kPolicySizeLimit = 1u << 20;
-constexpr std::size_t kValueLimit = 64;         // bytes of a number
-constexpr std::size_t kEnvKeepLimit = 4096;     // bytes of the list of names
+constexpr std::size_t kValueLimit = 64;      // bytes of a number
+constexpr std::size_t kEnvKeepLimit = 4096;  // bytes of the list of names
 constexpr std::size_t kVariableNameLimit = 128;
 
 Error rejected(std::string_view annotation, std::string reason) {
@@ -141,6 +141,8 @@ constexpr std::array kSettings = {
 
 Result<policy::Policy> resolve_policy(const Global& global, const oci::Annotations& annotations) {
   policy::Policy policy = TRY(base_policy(global.policy));
+  auto& writable = policy.mounts.allow_writable;
+  writable.insert(writable.end(), global.writable_sources.begin(), global.writable_sources.end());
   for (const auto& [name, value] : annotations) {
     if (!name.starts_with(kPrefix)) continue;
     const auto setting =
