@@ -10,6 +10,9 @@
 namespace agentrun {
 
 struct Error {
+  // No aggregate: C++20 would make it from a bare number, and then Result<int> could not tell value from error.
+  Error() = default;
+
   int code = 0;           // errno; 0 where it was not the kernel that refused
   std::string operation;  // "mount proc"
   std::string object;     // "/proc"; may be empty

@@ -1,6 +1,6 @@
-// Where errors and notices go (DESIGN 13). With a log file in JSON the engine parses the whole file with one call, so it
-// holds exactly one object: the failure. Nothing is ever written to stderr on success: fd 2 belongs to the container's
-// own log from the moment that an engine calls create.
+// Where errors and notices go (DESIGN 13). With a log file in JSON the engine parses the whole file with one call, so
+// it holds exactly one object: the failure. Nothing is ever written to stderr on success: fd 2 belongs to the
+// container's own log from the moment that an engine calls create.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace agentrun::log {
 enum class Level { error, warning, info, debug };
 enum class Format { text, json };
 
-// The process-wide sink. `file` empty: standard error. The file is created and truncated when something is first written
-// to it (an engine keeps the file between calls: a second object in it breaks its parser).
+// The process-wide sink. `file` empty: standard error. The file is created and truncated when something is first
+// written to it (an engine keeps the file between calls: a second object in it breaks its parser).
 struct Sink {
   std::string file;
   Format format = Format::text;

@@ -27,8 +27,8 @@ std::string print_size(std::int64_t bytes);
 // "1.5" CPUs in milliCPU; at most three digits after the point.
 Result<std::int64_t> parse_cpus(std::string_view text);
 
-std::vector<std::string_view> split(std::string_view text, char separator);     // keeps empty parts
-std::vector<std::string_view> split_words(std::string_view text);               // by spaces, tabs and newlines; no empty parts
+std::vector<std::string_view> split(std::string_view text, char separator);  // keeps empty parts
+std::vector<std::string_view> split_words(std::string_view text);  // by spaces, tabs and newlines; no empty parts
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string_view trim(std::string_view text);
 std::string to_lower(std::string_view text);

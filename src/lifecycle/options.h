@@ -2,15 +2,19 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sandbox/cgroup.h"
 
 namespace agentrun::lifecycle {
 
 struct Global {
-  std::string root;          // the state root; empty: default_root()
+  std::string root;  // the state root; empty: default_root()
   sandbox::CgroupManager cgroup_manager = sandbox::CgroupManager::cgroupfs;
-  std::string policy;        // --policy NAME|FILE; empty: not given
+  std::string policy;  // --policy NAME|FILE; empty: not given
+  // Sources of binds that whoever runs the command named on the command line itself (`sandbox --bind SRC:DST:rw`, --out):
+  // resolve_policy adds them to mounts.allow_writable. Never from a config.json.
+  std::vector<std::string> writable_sources;
 };
 
 }  // namespace agentrun::lifecycle

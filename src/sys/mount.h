@@ -21,11 +21,12 @@ struct FsOption {
   bool flag = false;
 };
 
-// fsopen, fsconfig for each option, FSCONFIG_CMD_CREATE, fsmount with `attributes` (MOUNT_ATTR_*): a detached mount. The
-// error has the kernel's own sentence from the fs context where there is one.
+// fsopen, fsconfig for each option, FSCONFIG_CMD_CREATE, fsmount with `attributes` (MOUNT_ATTR_*): a detached mount.
+// The error has the kernel's own sentence from the fs context where there is one.
 Result<UniqueFd> new_mount(const std::string& type, const std::vector<FsOption>& options, std::uint64_t attributes);
 
-// open_tree(OPEN_TREE_CLONE): a detached copy of the mount that `path` at `directory` lies in. Empty path: `directory` itself.
+// open_tree(OPEN_TREE_CLONE): a detached copy of the mount that `path` at `directory` lies in. Empty path: `directory`
+// itself.
 Result<UniqueFd> clone_mount(int directory, const std::string& path, bool recursive);
 
 // mount_setattr on the mount that `mount` is the root of. `propagation`: MS_PRIVATE, MS_SLAVE, ... or 0.

@@ -22,8 +22,8 @@ struct Cloned {
   UniqueFd pidfd;  // of the child, in the parent
 };
 
-// clone3(2), Linux 5.5, with SIGCHLD and CLONE_PIDFD. `cgroup`: a cgroup v2 directory for CLONE_INTO_CGROUP (5.7), or -1.
-// Returns twice, as fork does.
+// clone3(2), Linux 5.5, with SIGCHLD and CLONE_PIDFD. `cgroup`: a cgroup v2 directory for CLONE_INTO_CGROUP (5.7), or
+// -1. Returns twice, as fork does.
 Result<Cloned> clone_process(std::uint64_t flags, int cgroup = -1);
 
 // Field 22 of /proc/PID/stat, in clock ticks since boot: with the boot id it tells one process from a later one of the
@@ -48,7 +48,7 @@ bool process_is_zombie(pid_t pid);
 Result<bool> wait_for_end(int pidfd, std::int64_t timeout_us);
 
 struct ExitStatus {
-  int status = 0;  // as of waitpid
+  int status = 0;    // as of waitpid
   int code() const;  // exit code, or 128 + signal
 };
 Result<ExitStatus> wait_process(pid_t pid);  // our child

@@ -14,8 +14,8 @@ namespace agentrun::sys {
 
 Result<std::pair<UniqueFd, UniqueFd>> socket_pair(int type);
 
-// A listening SOCK_SEQPACKET socket `name` in `directory`, mode 0600. By /proc/self/fd, so that a long path is no matter
-// (sun_path has 108 bytes).
+// A listening SOCK_SEQPACKET socket `name` in `directory`, mode 0600. By /proc/self/fd, so that a long path is no
+// matter (sun_path has 108 bytes).
 Result<UniqueFd> listen_at(int directory, const std::string& name);
 Result<UniqueFd> connect_at(int directory, const std::string& name);
 
