@@ -58,7 +58,8 @@ delete_all() {
 }
 
 containers() { [ ! -d "$ROOT" ] || find "$ROOT" -mindepth 1 -maxdepth 1 ! -name '.*' -type d -printf '%f\n'; }
-mounts() { awk '{ print $5, $9, $10 }' /proc/self/mountinfo; }
+# Sorted, each once: read in several parts, the kernel's list can name a mount twice.
+mounts() { awk '{ print $5, $9, $10 }' /proc/self/mountinfo | sort -u; }
 
 # Processes of the runtime itself: supervisors, helpers, a hung create.
 runtime_processes() {
