@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "org.agentrun.";
 constexpr std::size_t kPolicySizeLimit = 1u << 20;
-constexpr std::size_t kValueLimit = 64;         // bytes of a number
-constexpr std::size_t kEnvKeepLimit = 4096;     // bytes of the list of names
+constexpr std::size_t kValueLimit = 64;      // bytes of a number
+constexpr std::size_t kEnvKeepLimit = 4096;  // bytes of the list of names
 constexpr std::size_t kVariableNameLimit = 128;
 
 Error rejected(std::string_view annotation, std::string reason) {
@@ -152,6 +152,8 @@ Result<policy::Policy> resolve_policy(const Global& global, const oci::Annotatio
     // A caller who asks for a limit gets it, under the policy that has none of its own too.
     if (setting->tightens) policy.change_nothing = false;
   }
+  auto& writable = policy.mounts.allow_writable;
+  writable.insert(writable.end(), global.writable_sources.begin(), global.writable_sources.end());
   return policy;
 }
 
