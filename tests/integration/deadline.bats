@@ -31,7 +31,7 @@ reason_of() { state_of '.annotations["org.agentrun.exit.reason"] // ""' "$@"; }
   wait_for 8 has_status stopped
   gone "$pid"
   assert_equal "$(reason_of)" deadline
-  assert_audit '.container == $id and .event == "exit" and .reason == "deadline"'
+  assert_audit '.container == $id and .event == "kill" and .reason == "deadline"'
 }
 
 @test "everything in the container ends, not only PID 1" {
@@ -127,7 +127,7 @@ reason_of() { state_of '.annotations["org.agentrun.exit.reason"] // ""' "$@"; }
 }
 
 @test "a program that ends in time is not touched, and its supervisor ends with it" {
-  with_deadline 1h
+  with_deadline 5m
   program 'exit 3'
   detached strict create --bundle "$BUNDLE" "$ID"
   local supervisor

@@ -184,6 +184,9 @@ json_strings() {
 # A program that does nothing until it is killed, and dies at once from SIGTERM although it is PID 1.
 wait_program() { program 'trap "exit 143" TERM; echo ready; while :; do sleep 0.1; done'; }
 
+# How a system call that a filter refuses may end: a program that probes takes either well.
+DENIED="Operation not permitted|Function not implemented"
+
 # ---- what must be there ----
 
 skip_unless_agentrun() { [ -n "$IS_AGENTRUN" ] || skip "the runtime under test is not agentrun"; }
