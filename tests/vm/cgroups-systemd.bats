@@ -117,8 +117,8 @@ show_limits() {
   assert_output inside
   run agentrun kill "$ID" KILL
   assert_success
-  wait_for 20 has_status stopped
-  wait_for 20 unit_gone
+  wait_for 60 has_status stopped
+  wait_for 60 unit_gone
   run agentrun delete "$ID"
   assert_success
   refute_file "/sys/fs/cgroup/system.slice/$UNIT"
@@ -188,7 +188,7 @@ show_limits() {
   create
   assert_success
   start
-  wait_for 20 grep -q . "/sys/fs/cgroup/system.slice/$UNIT/inner/cgroup.procs"
+  wait_for 60 grep -q . "/sys/fs/cgroup/system.slice/$UNIT/inner/cgroup.procs"
   run agentrun delete --force "$ID"
   assert_success
   refute_file "/sys/fs/cgroup/system.slice/$UNIT"
@@ -197,7 +197,7 @@ show_limits() {
 @test "a failed scope of that name is reset" {
   run systemd-run --quiet --scope --unit="$UNIT" --property=RuntimeMaxSec=1 sleep 1000
   assert_failure
-  wait_for 20 test "$(property ActiveState)" = failed
+  wait_for 60 test "$(property ActiveState)" = failed
   created
   assert_equal "$(property ActiveState)" active
 }
@@ -206,14 +206,14 @@ show_limits() {
   local pid
   systemd-run --quiet --scope --unit="$UNIT" sleep 1000 3>&- > /dev/null 2>&1 &
   pid=$!
-  wait_for 20 test -s "/sys/fs/cgroup/system.slice/$UNIT/cgroup.procs"
+  wait_for 60 grep -q . "/sys/fs/cgroup/system.slice/$UNIT/cgroup.procs"
   wait_program
   create
   assert_error 'not empty|exists'
   kill -0 "$pid" || fail "the process that was there is dead"
   kill "$pid"
   wait "$pid" || true
-  wait_for 20 unit_gone
+  wait_for 60 unit_gone
 }
 
 @test "two creates for one scope: one wins, and the other does not kill it" {
@@ -258,7 +258,7 @@ s.bind(sys.argv[1])
 s.listen(8)
 time.sleep(1000)' "$SCRATCH/silent" 3>&- &
   local pid=$!
-  wait_for 20 test -S "$SCRATCH/silent"
+  wait_for 60 test -S "$SCRATCH/silent"
   export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$SCRATCH/silent
   # The limit of 120 s of each call is the bound.
   create
@@ -275,7 +275,7 @@ time.sleep(1000)' "$SCRATCH/silent" 3>&- &
   program /bin/tail -c 300m /dev/zero
   run_strict
   assert_status 137
-  wait_for 20 assert_audit '.container == $id and .event == "exit" and .reason == "oom" and .oom_kills >= 1'
+  wait_for 60 assert_audit '.container == $id and .event == "exit" and .reason == "oom" and .oom_kills >= 1'
 }
 
 @test "--cgroup-manager disabled: the caller's own cgroup, and no limit goes unkept" {
