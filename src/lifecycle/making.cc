@@ -262,7 +262,9 @@ Making::~Making() {
     (void)sys::wait_process(launched.pid);
   }
   if (record.supervisor.pid != 0) end_supervisor(record.supervisor);
-  if (!record.cgroup.v2.empty() || !record.cgroup.v1.empty() || !record.cgroup.unit.empty()) {
+  // A scope that systemd has not given us may be another's, of the same name; one that comes yet has no process then.
+  const bool no_scope = record.cgroup.manager == sandbox::CgroupManager::systemd && record.cgroup.inode == 0;
+  if (!no_scope && (!record.cgroup.v2.empty() || !record.cgroup.v1.empty())) {
     (void)sandbox::kill_cgroup(record.cgroup, kKillWait);
     report_left("cgroup", sandbox::remove_cgroup(record.cgroup));
   }

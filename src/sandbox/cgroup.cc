@@ -307,6 +307,8 @@ Result<void> Attachment::finish(CgroupLocation& location, const oci::Resources* 
   TRY(make_directories(location));
   TRY(record_inode(location));
   TRY(attach_everywhere(location, pid_, true));
+  // systemd hands down what it knows; hugetlb, rdma and misc it does not, and it leaves them alone.
+  if (!location.v2.empty()) TRY(hand_down_controllers(location.v2, asked_of_v2(location, resources), false));
   if (resources != nullptr) TRY(write_limits(location, *resources));
   return write_device_rules(location, resources == nullptr ? std::vector<oci::DeviceRule>() : resources->devices);
 }
@@ -336,9 +338,7 @@ Result<void> update_cgroup(const CgroupLocation& location, const oci::Resources&
   TRY(check_reachable(location, resources));
   const UniqueFd directory = TRY(open_cgroup(location));
   if (!directory) return refusal("update", main_directory(location), "the cgroup is not there");
-  if (location.manager == CgroupManager::cgroupfs && !location.v2.empty()) {
-    TRY(hand_down_controllers(location.v2, asked_of_v2(location, &resources), false));
-  }
+  if (!location.v2.empty()) TRY(hand_down_controllers(location.v2, asked_of_v2(location, &resources), false));
   TRY(write_limits(location, resources));
   if (!resources.devices.empty()) TRY(write_device_rules(location, resources.devices));
   // After the files, which have checked the values: systemd keeps them through its next reload.

@@ -123,4 +123,11 @@ Result<CgroupLocation> child_cgroup(const CgroupLocation& location, const std::s
 // How often the kernel killed in it for memory (memory.events oom_kill, v1 memory.oom_control).
 Result<std::uint64_t> oom_kills(const CgroupLocation& location);
 
+// The file of that counter, kept open: systemd removes a scope, and the counter with it, as soon as the last process is
+// gone, so whoever wants to know must look while it is there. Readiness (POLLPRI) says that the counter changed; an
+// error of `read_oom_kills`, that the cgroup is gone. Invalid where memory is not on v2: nobody removes that cgroup but
+// us.
+Result<UniqueFd> watch_oom_kills(const CgroupLocation& location);
+Result<std::uint64_t> read_oom_kills(int events);
+
 }  // namespace agentrun::sandbox

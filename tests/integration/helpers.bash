@@ -72,6 +72,7 @@ runtime_processes() {
 }
 
 cgroup_directories() {
+  [ "$CGROUP_MANAGER" != systemd ] || find /sys/fs/cgroup -depth -type d -name "*$ID*"
   local tree
   for tree in /sys/fs/cgroup /sys/fs/cgroup/*; do
     [ -d "$tree/$TEST_CGROUP/c" ] && find "$tree/$TEST_CGROUP/c" -depth -mindepth 1 -type d -path "*$ID*"
