@@ -49,24 +49,25 @@ EngineDirectories engine_directories() {
 
 }  // namespace
 
-policy::Facts host_facts(sandbox::CgroupManager manager) {
+policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgroups_path) {
   policy::Facts facts;
   facts.as_root = is_host_root();
-  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = false;
+  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = facts.cgroup_hugetlb = false;
   // No hierarchy at all is no controller: a policy that requires one refuses, one that does not goes on.
-  if (const auto controllers = sandbox::available_controllers(manager)) {
+  if (const auto controllers = sandbox::available_controllers(manager, cgroups_path)) {
     facts.cgroup_memory = controllers->memory;
     facts.cgroup_pids = controllers->pids;
     facts.cgroup_cpu = controllers->cpu;
     // A size whose controller is not there has no file that a limit could be written to.
-    if (controllers->hugetlb) facts.huge_page_sizes = huge_page_sizes();
+    facts.cgroup_hugetlb = controllers->hugetlb;
   }
+  facts.huge_page_sizes = huge_page_sizes();
   return facts;
 }
 
 Result<policy::Facts> gather_facts(const Global& global, const oci::Config& config, const std::string& bundle,
                                    const sandbox::BindSources& sources, const policy::Policy& policy) {
-  policy::Facts facts = host_facts(global.cgroup_manager);
+  policy::Facts facts = host_facts(global.cgroup_manager, config.linux.cgroups_path);
   facts.bundle = bundle;
   std::vector<std::string> paths;
   for (const auto& [index, source] : sources) {

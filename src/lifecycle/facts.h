@@ -12,7 +12,7 @@
 namespace agentrun::lifecycle {
 
 // The facts that hold for any container: caller, controllers, huge page sizes.
-policy::Facts host_facts(sandbox::CgroupManager manager);
+policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgroups_path = {});
 
 // Where engines keep the files of their own that they bind into a container.
 struct EngineDirectories {

@@ -35,7 +35,7 @@ struct Facts {
   std::vector<std::string> namespaces_of_host;  // of "network" "pid" ...: those that a path in the config joins and
                                                 // that are the host's own
   bool apparmor_loaded = false;                                      // policy.apparmor.profile can be used
-  bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true;  // controllers that can be had
+  bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true, cgroup_hugetlb = true;  // controllers to be had
   std::vector<std::uint64_t> huge_page_sizes;                        // bytes; those that the host has
 };
 
