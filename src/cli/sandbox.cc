@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/sandbox_result.h"
 #include "lifecycle/create.h"
+#include "lifecycle/facts.h"
 #include "lifecycle/resolve.h"
 #include "lifecycle/sandbox_config.h"
 #include "lifecycle/sandbox_root.h"
@@ -144,6 +145,7 @@ Result<int> contain(const Request& request, lifecycle::Global global) {
   if (!request.json_file.empty()) json = TRY(sys::open(request.json_file, O_WRONLY | O_CREAT | O_TRUNC, 0644));
 
   ::umask(022);
+  global.cgroup_manager = lifecycle::manager_for_caller(global.cgroup_manager);
   const std::string bundle = TRY(mount_point(global));
   const lifecycle::SandboxHost host = TRY(lifecycle::build_sandbox_root(request.sandbox, bundle));
   if (!request.sandbox.out.empty()) TRY(lifecycle::prepare_sandbox_out(request.sandbox.out, host));

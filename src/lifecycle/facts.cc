@@ -1,6 +1,7 @@
 #include "lifecycle/facts.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -48,6 +49,16 @@ EngineDirectories engine_directories() {
 }
 
 }  // namespace
+
+sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked) {
+  if (asked != sandbox::CgroupManager::cgroupfs || is_host_root()) return asked;
+  const auto controllers = sandbox::available_controllers(asked);
+  if (controllers && controllers->memory && controllers->pids) return asked;
+  const std::string run = directory_from("XDG_RUNTIME_DIR");
+  const bool has_systemd = access("/run/systemd/system", F_OK) == 0 && !run.empty() &&
+                           access((run + "/systemd/private").c_str(), W_OK) == 0;
+  return has_systemd ? sandbox::CgroupManager::systemd : asked;
+}
 
 policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgroups_path) {
   policy::Facts facts;

@@ -77,11 +77,11 @@ Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::
   plan.effective = TRY(harden_or_record(options.id, config, plan, facts));
   std::copy(rootless.begin(), rootless.end(), std::back_inserter(plan.effective.report.notes));
   trace::step("policy");
+  plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
   // A pid namespace that others live in: they see our process before its execve.
   const oci::Namespace* pid = oci::find_namespace(plan.effective.config, oci::NamespaceType::pid);
   if (pid != nullptr && !pid->path.empty()) TRY(native::run_from_read_only_clone());
   TRY(sandbox::check_sysctls(plan.effective.config));
-  plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
   plan.rootfs = TRY(sys::open(rootfs_path(plan.effective.config, plan.bundle), O_PATH | O_DIRECTORY));
   plan.rootfs_path = TRY(sys::path_of(plan.rootfs.get()));
   if (!options.console_socket.empty()) {
