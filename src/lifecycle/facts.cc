@@ -55,8 +55,8 @@ sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked) {
   const auto controllers = sandbox::available_controllers(asked);
   if (controllers && controllers->memory && controllers->pids) return asked;
   const std::string run = directory_from("XDG_RUNTIME_DIR");
-  const bool has_systemd = access("/run/systemd/system", F_OK) == 0 && !run.empty() &&
-                           access((run + "/systemd/private").c_str(), W_OK) == 0;
+  const bool has_systemd =
+      access("/run/systemd/system", F_OK) == 0 && !run.empty() && access((run + "/systemd/private").c_str(), W_OK) == 0;
   return has_systemd ? sandbox::CgroupManager::systemd : asked;
 }
 

@@ -161,8 +161,8 @@ Result<void> take_ids_inside(const oci::Linux& linux_config) {
   // EINVAL is "not mapped": of a namespace that was joined by path we do not know the maps.
   const bool known = !linux_config.uid_mappings.empty() && !linux_config.gid_mappings.empty();
   if (setresgid(gid, gid, gid) != 0 && (known || errno != EINVAL)) return cannot_take("setresgid", gid);
-  // The kernel takes capabilities away from who leaves uid 0 of his namespace (capabilities(7)). Ids from outside, which
-  // have no name in here, are not that.
+  // The kernel takes capabilities away from who leaves uid 0 of his namespace (capabilities(7)). Ids from outside,
+  // which have no name in here, are not that.
   if (setresuid(uid, uid, uid) != 0 && (known || errno != EINVAL)) return cannot_take("setresuid", uid);
   return ok();
 }

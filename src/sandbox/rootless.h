@@ -42,8 +42,8 @@ std::vector<std::string> add_user_namespace(oci::Config& config);
 Result<void> check_ids_mapped(const oci::Process& process, const oci::Linux& linux_config);
 
 // In a process that has come into a user namespace, made or joined: the ids that it works with there, 0 or, where the
-// maps have no 0, the first that they have. Its capabilities over the namespace stay. `linux_config` may have no maps (a
-// namespace joined by path).
+// maps have no 0, the first that they have. Its capabilities over the namespace stay. `linux_config` may have no maps
+// (a namespace joined by path).
 Result<void> take_ids_inside(const oci::Linux& linux_config);
 
 }  // namespace agentrun::sandbox

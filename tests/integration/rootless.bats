@@ -232,3 +232,19 @@ exit $code' > "$BUNDLE/engine"
   assert_output 1000
   assert_equal "$(stat -c %u "$BUNDLE/rootfs/tmp/made")" "$OWNER"
 }
+
+@test "a policy file of the host's root counts in an engine's user namespace, one of another user does not" {
+  echo '{"extends": "oci", "rootfs": {"readonly": true}}' > "$SCRATCH/admin.json"
+  mkdir -p "$SCRATCH/etc.d"
+  mount --bind "$SCRATCH/etc.d" /etc/alternatives
+  mv "$SCRATCH/admin.json" /etc/alternatives/admin.json
+  program 'touch /made 2>&1; echo end'
+  run in_engine "$RUNTIME" --policy /etc/alternatives/admin.json run --bundle "$BUNDLE" "$ID" < /dev/null
+  cp /etc/alternatives/admin.json "$SCRATCH/foreign.json"
+  umount /etc/alternatives
+  assert_success
+  assert_contains "Read-only file system"
+  chown 54321 "$SCRATCH/foreign.json"
+  run in_engine "$RUNTIME" --policy "$SCRATCH/foreign.json" run --bundle "$BUNDLE" "$ID" < /dev/null
+  assert_error 'foreign.json: owned by uid 65534'
+}

@@ -210,6 +210,17 @@ TEST(HardenResources, TheStricterOfBoth) {
   EXPECT_EQ(e.cpu_mask_width, 1);
 }
 
+TEST(Harden, WithoutAHugetlbControllerHugePagesAreReported) {
+  Facts facts;
+  facts.huge_page_sizes = {2 << 20};
+  facts.cgroup_hugetlb = false;
+  const Effective e = strict(with_process(), facts);
+  EXPECT_TRUE(e.config.linux.resources->hugepage_limits.empty());
+  EXPECT_TRUE(std::any_of(e.report.notes.begin(), e.report.notes.end(), [](const std::string& note) {
+    return note.find("no hugetlb controller here") != std::string::npos;
+  }));
+}
+
 TEST(HardenResources, QuotaIsJudgedWithItsPeriod) {
   const auto quota = [](std::int64_t q, std::uint64_t p, const char* policy = "strict") {
     oci::Config config = with_process();
