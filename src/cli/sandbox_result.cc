@@ -40,10 +40,6 @@ void add_files(std::vector<Enforced>& list, const policy::Policy& policy, const 
   if (config.root.readonly) list.push_back({"files: the root is read-only", "mount namespace and read-only mounts"});
   if (policy.workdir.writable)
     list.push_back({"files: what is written vanishes", "one tmpfs and overlays, limited in size"});
-  if (policy.landlock.enable && mechanisms.landlock > 0) {
-    list.push_back(
-        {"files: writes only to the writable places", "Landlock (ABI " + std::to_string(mechanisms.landlock) + ")"});
-  }
 }
 
 }  // namespace
