@@ -9,10 +9,14 @@
 
 namespace agentrun::lifecycle {
 
-// `json` is an object without braces' trailing newline: {"event":"create", ...}; time, container and format are added.
-// Appends with one write under a lock. A failure is an error: under a policy with audit it fails the command.
+// Appends one line, by one write(2) under a lock: {"format":1,"time":...,"event":...,"container":..., and the members of
+// `json_fields`}. `json_fields` is the text of a JSON object, or empty; it cannot replace the four. A failure is an error:
+// under a policy with audit it fails the command. What a full disk cuts short is taken back, so every line is whole.
 Result<void> append_audit(std::string_view event, std::string_view container, std::string_view json_fields);
 
-std::string audit_path();  // AGENTRUN_AUDIT_LOG in the environment of the administrator, else the default
+// AGENTRUN_AUDIT_LOG of the environment (the engine's, never a container's); else for root of the host
+// /var/log/agentrun/audit.jsonl, for others audit.jsonl in $XDG_STATE_HOME/agentrun, ~/.local/state/agentrun, or where
+// there is no home $XDG_RUNTIME_DIR/agentrun/.audit. Empty: there is no place.
+std::string audit_path();
 
 }  // namespace agentrun::lifecycle

@@ -1,0 +1,61 @@
+#include "lifecycle/owner.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "sys/file.h"
+
+namespace agentrun::lifecycle {
+namespace {
+
+constexpr std::uint64_t kAllIds = 4294967295;  // the initial namespace maps all of them in one line
+
+std::string own_uid_map() {
+  auto map = sys::read_file("/proc/self/uid_map");
+  return map ? std::move(*map) : std::string();
+}
+
+bool initial_user_namespace() {
+  static const bool initial = [] {
+    const std::string map = own_uid_map();
+    const auto words = text::split_words(map);
+    return words.size() == 3 && words[0] == "0" && words[1] == "0" && text::parse_unsigned(words[2]) == kAllIds;
+  }();
+  return initial;
+}
+
+}  // namespace
+
+bool is_host_root() { return geteuid() == 0 && initial_user_namespace(); }
+
+std::optional<uid_t> outer_uid(std::string_view uid_map, uid_t uid) {
+  for (const std::string_view line : text::split(uid_map, '\n')) {
+    const auto words = text::split_words(line);
+    if (words.size() != 3) continue;
+    const auto inside = text::parse_unsigned(words[0]), outside = text::parse_unsigned(words[1]),
+               size = text::parse_unsigned(words[2]);
+    if (!inside || !outside || !size) continue;
+    if (uid >= *inside && uid - *inside < *size) return static_cast<uid_t>(*outside + (uid - *inside));
+  }
+  return std::nullopt;
+}
+
+std::string home_directory() {
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return text::clean_path(home);
+  const auto uid = outer_uid(own_uid_map(), geteuid());
+  const auto passwd = sys::read_file("/etc/passwd");
+  if (!uid || !passwd) return {};
+  for (const std::string_view line : text::split(*passwd, '\n')) {
+    const auto fields = text::split(line, ':');
+    if (fields.size() >= 7 && text::parse_unsigned(fields[2]) == *uid && fields[5].starts_with('/')) {
+      return text::clean_path(fields[5]);
+    }
+  }
+  return {};
+}
+
+}  // namespace agentrun::lifecycle
