@@ -24,11 +24,13 @@ inline Result<void> ok() { return {}; }
 }  // namespace agentrun
 
 // A statement expression (g++ and clang): the value of `expression`, or a return of its error from this function.
-#define TRY(expression)                      \
-  __extension__({                            \
-    auto&& try_result_ = (expression);       \
-    if (try_result_.has_error()) {           \
-      return std::move(try_result_).error(); \
-    }                                        \
-    *std::move(try_result_);                 \
+#define TRY(expression) AGENTRUN_TRY_AS(expression, __COUNTER__)
+#define AGENTRUN_TRY_AS(expression, number) AGENTRUN_TRY_NAMED(expression, number)  // so that the number is one
+#define AGENTRUN_TRY_NAMED(expression, number)       \
+  __extension__({                                    \
+    auto&& try_result_##number = (expression);       \
+    if (try_result_##number.has_error()) {           \
+      return std::move(try_result_##number).error(); \
+    }                                                \
+    *std::move(try_result_##number);                 \
   })

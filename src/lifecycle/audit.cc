@@ -54,8 +54,8 @@ Result<std::string> line_of(std::string_view event, std::string_view container, 
     json::parse_options options;
     options.allow_invalid_utf8 = true;
     boost::system::error_code failure;
-    json::value parsed = json::parse(json::string_view(fields.data(), fields.size()), failure, {}, options);
-    if (failure || !parsed.is_object()) return refusal("audit", std::string(event), "its fields are no JSON object");
+    json::value parsed = json::parse("{" + std::string(fields) + "}", failure, {}, options);
+    if (failure || !parsed.is_object()) return refusal("audit", std::string(event), "its fields are no JSON members");
     line = std::move(parsed.get_object());
   }
   json::object ordered;

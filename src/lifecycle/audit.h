@@ -9,8 +9,9 @@
 
 namespace agentrun::lifecycle {
 
-// Appends one line, by one write(2) under a lock: {"format":1,"time":...,"event":...,"container":..., and the members of
-// `json_fields`}. `json_fields` is the text of a JSON object, or empty; it cannot replace the four. A failure is an error:
+// Appends one line, by one write(2) under a lock: {"format":1,"time":...,"event":...,"container":..., `json_fields`}.
+// `json_fields` are the members of a JSON object without its braces, or empty; they are parsed, and cannot replace the
+// four. Values of environment variables are never among them, names are. A failure is an error:
 // under a policy with audit it fails the command. What a full disk cuts short is taken back, so every line is whole.
 Result<void> append_audit(std::string_view event, std::string_view container, std::string_view json_fields);
 

@@ -13,8 +13,8 @@ namespace agentrun::lifecycle {
 
 struct CreateOptions {
   std::string id;
-  std::string bundle;          // default: the working directory
-  std::string config;          // --config FILE; empty: <bundle>/config.json
+  std::string bundle;  // default: the working directory
+  std::string config;  // --config FILE; empty: <bundle>/config.json
   std::string pid_file, console_socket, pidfd_socket;
   bool pivot = true;
   bool new_keyring = true;
@@ -26,17 +26,18 @@ Result<void> create(const Global& global, const CreateOptions& options);
 struct RunOptions {
   CreateOptions create;
   bool detach = false;
-  bool keep = false;           // do not delete afterwards
+  bool keep = false;  // do not delete afterwards
 };
 
 // The program's exit code (128 + signal). With detach: 0 once it has started.
 Result<int> run(const Global& global, const RunOptions& options);
 
-// What `agentrun sandbox` needs beyond run: a config of its own making, never written to a file that a tenant can reach.
+// What `agentrun sandbox` needs beyond run: a config of its own making, never written to a file that a tenant can
+// reach.
 struct Outcome {
-  int code = 0;                 // of the program
+  int code = 0;  // of the program
   bool signalled = false;
-  std::string reason;           // "exited", "signalled", "deadline", "oom", ...
+  std::string reason;  // "exited", "signalled", "deadline", "oom", ...
   std::int64_t wall_us = 0, cpu_us = 0, memory_peak = 0;
   std::string policy, backend;
   policy::Report report;

@@ -13,9 +13,9 @@ namespace agentrun::lifecycle {
 
 struct ExecOptions {
   std::string id;
-  std::string process_file;                 // --process; else the fields below
+  std::string process_file;  // --process; else the fields below
   std::vector<std::string> args, env, capabilities;
-  std::string cwd, user, apparmor, process_label;   // user: "uid[:gid]"
+  std::string cwd, user, apparmor, process_label;  // user: "uid[:gid]"
   std::vector<std::string> additional_gids;
   bool tty = false, no_new_privileges = false, detach = false, ignore_paused = false;
   std::string pid_file, console_socket, cgroup, pidfd_socket;

@@ -56,8 +56,8 @@ Result<void> kill(const Global& global, const std::string& id, int signal, bool 
   }
   // After the signal: an audit trail that cannot be written fails the command, never the kill.
   if (!record->audit || signal == 0) return ok();
-  const std::string fields = std::string("{\"signal\":\"") + sys::signal_name(signal) +
-                             "\",\"number\":" + std::to_string(signal) + ",\"all\":" + (all ? "true" : "false") + "}";
+  const std::string fields = std::string("\"signal\":\"") + sys::signal_name(signal) +
+                             "\",\"number\":" + std::to_string(signal) + ",\"all\":" + (all ? "true" : "false");
   return append_audit("kill", id, fields);
 }
 

@@ -8,9 +8,9 @@
 namespace agentrun::lifecycle {
 
 struct Global {
-  std::string root;          // the state root; empty: default_root()
+  std::string root;  // the state root; empty: default_root()
   sandbox::CgroupManager cgroup_manager = sandbox::CgroupManager::cgroupfs;
-  std::string policy;        // --policy NAME|FILE; empty: not given
+  std::string policy;  // --policy NAME|FILE; empty: not given
 };
 
 }  // namespace agentrun::lifecycle

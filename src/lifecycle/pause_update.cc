@@ -44,7 +44,7 @@ Result<void> update(const Global& global, const std::string& id, const oci::Reso
   const Store store = TRY(Store::open(global.root));
   const Alive alive = TRY(lock_alive(store, id));
   const std::string policy_text = TRY(alive.container.policy_json());
-  const policy::Policy policy = TRY(policy::parse_policy(policy_text, "policy.json"));
+  const policy::Policy policy = TRY(policy::parse_policy(policy_text, alive.record.policy));
   policy::Report report = TRY(alive.container.report());
   oci::Config config = TRY(alive.container.config());
   const policy::Facts facts = host_facts(alive.record.cgroup.manager);

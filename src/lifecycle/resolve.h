@@ -14,8 +14,8 @@ namespace agentrun::lifecycle {
 
 // --policy NAME|FILE, else the built-in strict; then what annotations tighten: org.agentrun.deadline, .memory, .cpus,
 // .pids (each only below the policy's), .env.keep (never a secret). One that loosens or is malformed is an error that
-// names it. org.agentrun.policy and agentrun.json come with the policy language. A file of --policy that others can write
-// to is refused.
+// names it, as is any other org.agentrun.* one. What has a slash is a file; one that others own or can write to is
+// refused.
 Result<policy::Policy> resolve_policy(const Global& global, const oci::Annotations& annotations);
 
 Result<policy::Facts> gather_facts(const Global& global, const oci::Config& config, const std::string& bundle,

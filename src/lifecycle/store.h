@@ -56,15 +56,15 @@ struct Record {
   std::string id, bundle, rootfs, created, owner;  // created: RFC 3339
   oci::Annotations annotations;
   sys::ProcessId process;
-  sys::ProcessId supervisor;         // pid 0: none
+  sys::ProcessId supervisor;  // pid 0: none
   sandbox::CgroupLocation cgroup;
   bool started = false;
   std::string policy, backend = "native";
+  bool audit = false;  // the policy asks for audit records
   Deadline deadline;
-  std::string exit_reason;           // "", "deadline", "killed", ...
+  std::string exit_reason;  // "", "deadline", "killed", ...
   bool kill_pending = false;
-  std::string console;               // terminal of the process: "/dev/pts/0"
-  bool audit = false;                // the policy asks for an audit trail
+  std::string console;  // terminal of the process: "/dev/pts/0"
 };
 
 // exit.json. In a file of its own, so that whoever ends the container needs no lock and cannot undo what another writes
@@ -98,6 +98,9 @@ class Container {
 
   // The status as of now: the record, and whether its process still is (and is frozen).
   Result<oci::Status> status(const Record& record) const;
+
+  // Gives the lock back; the directory stays open.
+  void unlock() { lock_.reset(); }
 
   // The same directory without the lock, for whoever lives on when the lock is given back.
   Result<Container> without_lock() const;

@@ -100,10 +100,17 @@ class Watch {
     if (it_.at_us > 0) static_cast<void>(index_deadline(it_.container.root(), it_.container.id(), it_.at_us));
   }
 
+  // Started under a policy that has a limit for the wait, and none for the run: nobody arms us then.
+  bool has_started() const {
+    const auto now = it_.container.record();
+    return now && now->started;
+  }
+
   void expire() {
     std::uint64_t times = 0;
     static_cast<void>(!read(it_.timer.get(), &times, sizeof times));
     if (finished()) return;  // it ended by itself in the same moment
+    if (!it_.armed && has_started()) return set_timer(0);
     killing_ = true;
     const auto gone = kill_overdue(it_.container, it_.record, it_.process.get(),
                                    it_.armed ? "deadline" : "never started", kKillWaitUs);
@@ -129,8 +136,8 @@ class Watch {
     const std::string text = status ? word(WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status))
                                     : std::string("\"unknown\"");
     static_cast<void>(append_audit("exit", it_.record.id,
-                                   "{\"status\":" + text + ",\"reason\":\"" + note.reason +
-                                       "\",\"oom_kills\":" + std::to_string(oom_kills) + "}"));
+                                   "\"status\":" + text + ",\"reason\":\"" + note.reason +
+                                       "\",\"oom_kills\":" + std::to_string(oom_kills)));
   }
 
   // The kernel tells the status once the parent has reaped (the pidfd then has POLLHUP, Linux 6.15). A parent that never
@@ -221,8 +228,8 @@ Result<bool> kill_overdue(const Container& container, const Record& record, int 
   if (note.kill_pending != pending_before) static_cast<void>(container.write_exit_note(note));
   if (record.audit && (first || note.kill_pending != pending_before)) {
     TRY(append_audit("kill", record.id,
-                     std::string("{\"reason\":\"") + reason +
-                         "\",\"signal\":\"SIGKILL\",\"pending\":" + (note.kill_pending ? "true" : "false") + "}"));
+                     std::string("\"reason\":\"") + reason + "\",\"signal\":\"SIGKILL\",\"pending\":" +
+                         (note.kill_pending ? "true" : "false")));
   }
   return gone;
 }

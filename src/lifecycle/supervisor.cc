@@ -140,6 +140,8 @@ Result<sys::ProcessId> arm_supervisor(const Container& container, const Record& 
   return armed_process(answer);
 }
 
+void end_supervisor(const sys::ProcessId& supervisor) { kill_process(supervisor); }
+
 void end_supervisor(const Container& container, const Record& record) {
   const auto pidfd = sys::open_process(record.supervisor);
   if (!pidfd || !*pidfd) return;

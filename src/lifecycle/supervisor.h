@@ -1,6 +1,6 @@
 // The supervisor: one small process a container that kills it at its deadline, whatever became of engine, client and
-// runtime (DESIGN 7). Forked by create; own session; holds a timerfd of CLOCK_BOOTTIME, a pidfd, the cgroup, its socket and
-// the state directory, and no fd of the engine's. Ends with the container.
+// runtime (DESIGN 7). Forked by create; own session; holds a timerfd of CLOCK_BOOTTIME, a pidfd, the cgroup, its socket
+// and the state directory, and no fd of the engine's. Ends with the container.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,9 @@ Result<sys::ProcessId> fork_supervisor(const Container& container, const Record&
 // The caller writes the record with its `deadline.at_us` before it calls this, so that a start which is killed half-way
 // leaves the earlier deadline for the next one.
 Result<sys::ProcessId> arm_supervisor(const Container& container, const Record& record, std::int64_t deadline_us);
+
+// Ends the supervisor of a container that is being undone: it is killed. One that is gone already is no error.
+void end_supervisor(const sys::ProcessId& supervisor);
 
 // In delete, once the container is dead: the supervisor writes its last audit record and goes; killed where it does not.
 void end_supervisor(const Container& container, const Record& record);

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "oci/config.h"
+#include "sandbox/rootfs.h"
 
 namespace agentrun::sandbox {
 
@@ -52,6 +53,9 @@ Result<CgroupControllers> available_controllers(CgroupManager manager);
 // error that names the file.
 Result<void> create_cgroup(CgroupLocation& location, const CgroupRequest& request, const oci::Resources* resources);
 
+// What a mount of type "cgroup" needs to know: rootfs.h. `namespaced` is the caller's to set.
+Result<CgroupView> cgroup_view(const CgroupLocation& location);
+
 // An fd for CLONE_INTO_CGROUP, or an invalid one where the process has to be attached after the clone (v1, systemd).
 Result<UniqueFd> clone_target(const CgroupLocation& location);
 
@@ -59,6 +63,9 @@ Result<UniqueFd> clone_target(const CgroupLocation& location);
 // that need the unit to be there first are written after it.
 Result<void> attach_process(CgroupLocation& location, const CgroupRequest& request, pid_t pid, bool cloned_into,
                             const oci::Resources* resources);
+
+// `exec`: puts `pid` into what is there already. `cloned_into`: it is in the v2 directory.
+Result<void> join_cgroup(const CgroupLocation& location, pid_t pid, bool cloned_into);
 
 Result<void> update_cgroup(const CgroupLocation& location, const oci::Resources& resources);
 

@@ -23,9 +23,10 @@ struct Launch {
   std::vector<SeccompProgram> programs;    // to be loaded by the last step, in this order
   int error_fd = -1;                       // gets {errno, step} of a failure; close-on-exec, so its end means success
   int listener_fd = -1;                    // a connected socket that a notify fd is sent over; or -1
+  unsigned preserve_fds = 0;               // fds 3 to 2 + preserve_fds stay open in the program
 };
 
-// Does not return on success. Every fd but those of `keep` (0 to 2 and --preserve-fds) is close-on-exec afterwards.
+// Does not return on success. Every fd but 0 to 2 and the preserved ones is close-on-exec afterwards.
 Error run_last_step(const LastStep& last_step, const Launch& launch);
 
 // For a process without no_new_privs the filters are loaded while CAP_SYS_ADMIN is there, by the child itself.

@@ -1,0 +1,164 @@
+#include "backend/native/become.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/text.h"
+#include "base/trace.h"
+#include "sandbox/executable.h"
+#include "sandbox/identity.h"
+#include "sandbox/labels.h"
+#include "sys/file.h"
+#include "sys/process.h"
+
+namespace agentrun::native {
+namespace {
+
+constexpr std::size_t kPasswdLimit = 1u << 20;
+
+// Field 6 of the first line of /etc/passwd whose third field is `uid`. The file is the image's: hostile, so it is read
+// bounded and never through a FIFO or a device.
+std::string home_of(std::uint32_t uid) {
+  const auto passwd = sys::read_file("/etc/passwd", kPasswdLimit, true);
+  if (!passwd) return "/";
+  for (const std::string_view line : text::split(*passwd, '\n')) {
+    const auto fields = text::split(line, ':');
+    if (fields.size() >= 6 && text::parse_unsigned(fields[2]) == uid && fields[5].starts_with('/')) {
+      return std::string(fields[5]);
+    }
+  }
+  return "/";
+}
+
+Result<void> set_limits_and_priorities(const BecomeRequest& request) {
+  const oci::Process& process = *request.process;
+  TRY(sandbox::set_rlimits(process.rlimits));
+  if (process.scheduler) TRY(sandbox::set_scheduler(*process.scheduler));
+  if (process.io_priority) TRY(sandbox::set_io_priority(*process.io_priority));
+  if (request.linux_config->personality) TRY(sandbox::set_personality(*request.linux_config->personality));
+  if (request.linux_config->memory_policy) TRY(sandbox::set_memory_policy(*request.linux_config->memory_policy));
+  return ok();
+}
+
+Result<void> set_labels(const BecomeRequest& request) {
+  const oci::Process& process = *request.process;
+  if (!process.apparmor_profile.empty()) {
+    TRY(sandbox::set_apparmor_on_exec(request.procfs, process.apparmor_profile));
+  }
+  if (!process.selinux_label.empty()) TRY(sandbox::set_selinux_on_exec(request.procfs, process.selinux_label));
+  return ok();
+}
+
+// Without no_new_privs a filter can be loaded only with CAP_SYS_ADMIN, so it is loaded while that is there, and what
+// follows runs under it: the order of runc, for whose profiles the world's are written.
+Result<void> load_programs_with_privilege(const BecomeRequest& request) {
+  for (const auto& program : request.programs) TRY(sandbox::load_seccomp(program));
+  return ok();
+}
+
+Result<void> become_user(const BecomeRequest& request) {
+  const oci::Process& process = *request.process;
+  TRY(sandbox::limit_bounding(request.capabilities));
+  TRY(sandbox::set_groups(process.user));
+  if (!process.no_new_privileges) TRY(load_programs_with_privilege(request));
+  TRY(sandbox::keep_over_setuid());
+  TRY(sandbox::set_user(process.user));
+  TRY(sandbox::set_capabilities(request.capabilities));
+  sandbox::set_umask(process.user);
+  if (process.no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return errno_error("set", "no_new_privs");
+  }
+  return ok();
+}
+
+Result<void> prepare(const BecomeRequest& request) {
+  TRY(set_labels(request));
+  TRY(set_limits_and_priorities(request));
+  TRY(become_user(request));
+  return ok();
+}
+
+}  // namespace
+
+bool wants_procfs(const oci::Process& process) {
+  return !process.apparmor_profile.empty() || !process.selinux_label.empty();
+}
+
+Error become(const BecomeRequest& request) {
+  if (auto prepared = prepare(request); !prepared) return std::move(prepared).error();
+  sandbox::Launch launch;
+  launch.path = request.executable;
+  launch.args = request.process->args;
+  launch.env = request.env;
+  if (request.process->no_new_privileges) launch.programs = request.programs;
+  launch.error_fd = request.error_fd;
+  launch.listener_fd = request.listener_fd;
+  launch.preserve_fds = request.preserve_fds;
+  trace::step("become");
+  sys::reset_signals();
+  return sandbox::run_last_step(*request.last_step, launch);
+}
+
+std::vector<std::string> program_environment(const oci::Process& process) {
+  std::vector<std::string> env = process.env;
+  const bool has_home = std::any_of(
+      env.begin(), env.end(), [](const std::string& entry) { return entry.starts_with("HOME=") && entry.size() > 5; });
+  if (!has_home) {
+    std::erase(env, "HOME=");
+    env.push_back("HOME=" + home_of(process.user.uid));
+  }
+  return env;
+}
+
+std::string pack_programs(const std::vector<sandbox::SeccompProgram>& programs) {
+  std::string bytes;
+  const auto append = [&](std::uint32_t number) {
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  append(static_cast<std::uint32_t>(programs.size()));
+  for (const auto& program : programs) {
+    append(program.flags);
+    append(program.listener ? 1 : 0);
+    append(static_cast<std::uint32_t>(program.instructions.size()));
+    bytes.append(reinterpret_cast<const char*>(program.instructions.data()),
+                 program.instructions.size() * sizeof(sock_filter));
+  }
+  return bytes;
+}
+
+Result<std::vector<sandbox::SeccompProgram>> unpack_programs(const std::string& bytes) {
+  std::string_view rest = bytes;
+  bool whole = true;
+  const auto take = [&]() -> std::uint32_t {
+    std::uint32_t number = 0;
+    if (rest.size() < sizeof number) {
+      whole = false;
+      return 0;
+    }
+    std::memcpy(&number, rest.data(), sizeof number);
+    rest.remove_prefix(sizeof number);
+    return number;
+  };
+  std::vector<sandbox::SeccompProgram> programs;
+  const std::uint32_t count = take();
+  for (std::uint32_t i = 0; whole && i < count; ++i) {
+    sandbox::SeccompProgram program;
+    program.flags = take();
+    program.listener = take() != 0;
+    const std::size_t size = take();
+    if (rest.size() / sizeof(sock_filter) < size) whole = false;
+    if (!whole) break;
+    program.instructions.resize(size);
+    std::memcpy(program.instructions.data(), rest.data(), size * sizeof(sock_filter));
+    rest.remove_prefix(size * sizeof(sock_filter));
+    programs.push_back(std::move(program));
+  }
+  if (!whole || !rest.empty()) return refusal("read", "seccomp programs", "cut off");
+  return programs;
+}
+
+}  // namespace agentrun::native

@@ -1,0 +1,45 @@
+// The last stretch of a process that is to run a container's program, the same for the container's first process and
+// for one that joins it: labels, limits, groups, user, capabilities, filters, execve.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "oci/config.h"
+#include "sandbox/capabilities.h"
+#include "sandbox/last_step.h"
+#include "sandbox/seccomp.h"
+
+namespace agentrun::native {
+
+struct BecomeRequest {
+  const oci::Process* process = nullptr;
+  const oci::Linux* linux_config = nullptr;  // personality, memory policy, labels
+  sandbox::CapabilitySets capabilities;
+  const sandbox::LastStep* last_step = nullptr;
+  std::string executable;  // of find_executable
+  std::vector<std::string> env;
+  std::vector<sandbox::SeccompProgram> programs;
+  int procfs = -1;  // a procfs of this process's pid namespace; -1 where no label is set
+  int error_fd = -1;
+  int listener_fd = -1;
+  unsigned preserve_fds = 0;
+};
+
+// Whether `become` needs a procfs.
+bool wants_procfs(const oci::Process& process);
+
+// Does not return on success.
+Error become(const BecomeRequest& request);
+
+// The environment of the program: the config's, with HOME where it has none (from the container's /etc/passwd, else /),
+// as engines expect.
+std::vector<std::string> program_environment(const oci::Process& process);
+
+// SeccompPrograms as bytes for a sealed memfd, and back.
+std::string pack_programs(const std::vector<sandbox::SeccompProgram>& programs);
+Result<std::vector<sandbox::SeccompProgram>> unpack_programs(const std::string& bytes);
+
+}  // namespace agentrun::native

@@ -1,0 +1,233 @@
+#include "backend/native/join.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <exception>
+#include <utility>
+
+#include "backend/native/become.h"
+#include "backend/native/protocol.h"
+#include "backend/native/stage.h"
+#include "base/trace.h"
+#include "sandbox/capabilities.h"
+#include "sandbox/executable.h"
+#include "sandbox/identity.h"
+#include "sandbox/last_step.h"
+#include "sandbox/namespaces.h"
+#include "sandbox/terminal.h"
+#include "sys/file.h"
+#include "sys/mount.h"
+#include "sys/process.h"
+#include "sys/socket.h"
+
+namespace agentrun::native {
+namespace {
+
+using oci::NamespaceType;
+
+constexpr std::array<NamespaceType, 8> kTypes = {NamespaceType::user, NamespaceType::pid,  NamespaceType::network,
+                                                 NamespaceType::ipc,  NamespaceType::uts,  NamespaceType::cgroup,
+                                                 NamespaceType::time, NamespaceType::mount};
+
+// The name in /proc/PID/ns.
+const char* link_name(NamespaceType type) {
+  switch (type) {
+    case NamespaceType::network:
+      return "net";
+    case NamespaceType::mount:
+      return "mnt";
+    default:
+      return oci::name_of(type);
+  }
+}
+
+// Those in which the target is and we are not: setns refuses a user namespace that one is in already.
+Result<int> foreign_namespaces(pid_t target) {
+  int flags = 0;
+  for (const NamespaceType type : kTypes) {
+    struct stat ours {};
+    struct stat theirs {};
+    const std::string name = link_name(type);
+    const std::string path = "/proc/" + std::to_string(target) + "/ns/" + name;
+    if (stat(("/proc/self/ns/" + name).c_str(), &ours) != 0) {
+      if (errno == ENOENT) continue;  // a kernel without that kind
+      return errno_error("stat", name + " namespace");
+    }
+    if (stat(path.c_str(), &theirs) != 0) return errno_error("stat", path);
+    if (ours.st_ino != theirs.st_ino || ours.st_dev != theirs.st_dev) flags |= sandbox::clone_flag(type);
+  }
+  return flags;
+}
+
+// The joining process, from its clone to execve.
+class Joiner {
+ public:
+  Joiner(JoinRequest& request, const sandbox::LastStep& last_step, UniqueFd socket, bool in_user_namespace)
+      : request_(request),
+        process_(*request.process),
+        last_step_(last_step),
+        socket_(std::move(socket)),
+        in_user_namespace_(in_user_namespace) {}
+
+  int socket() const { return socket_.get(); }
+
+  Result<void> run() {
+    TRY(tell(socket_.get(), Kind::alive));
+    TRY(expect(socket_.get(), Kind::go));
+    if (in_user_namespace_) TRY(become_root_inside());
+    if (setsid() < 0) return errno_error("setsid");
+    UniqueFd procfs;
+    if (wants_procfs(process_)) procfs = TRY(sys::new_mount("proc", {}, 0));
+    if (process_.terminal) TRY(open_console());
+    TRY(sandbox::enter_directory(process_.cwd));
+    BecomeRequest become_request;
+    become_request.process = &process_;
+    become_request.linux_config = request_.linux_config;
+    if (process_.capabilities) {
+      become_request.capabilities = TRY(sandbox::resolve_capabilities(*process_.capabilities));
+    }
+    become_request.last_step = &last_step_;
+    become_request.env = program_environment(process_);
+    become_request.executable = TRY(sandbox::find_executable(process_.args.front(), become_request.env));
+    become_request.programs = request_.programs;
+    become_request.procfs = procfs.get();
+    become_request.error_fd = socket_.get();
+    become_request.listener_fd = request_.seccomp_listener.get();
+    become_request.preserve_fds = request_.preserve_fds;
+    return become(become_request);
+  }
+
+ private:
+  // Ids from outside have no name in here; capabilities over the namespace came with setns.
+  static Result<void> become_root_inside() {
+    if (setresgid(0, 0, 0) != 0) return errno_error("setresgid", "0 in the user namespace");
+    if (setresuid(0, 0, 0) != 0) return errno_error("setresuid", "0 in the user namespace");
+    return ok();
+  }
+
+  Result<void> open_console() {
+    sandbox::Terminal terminal = TRY(sandbox::open_terminal(process_.console_size));
+    if (request_.console_socket) {
+      TRY(sandbox::send_terminal(request_.console_socket.get(), terminal));
+    } else {
+      TRY(tell(socket_.get(), Kind::process, terminal.name, {terminal.master.get()}));
+    }
+    terminal.master.reset();
+    return sandbox::take_terminal(terminal);
+  }
+
+  JoinRequest& request_;
+  const oci::Process& process_;
+  const sandbox::LastStep& last_step_;
+  UniqueFd socket_;
+  bool in_user_namespace_;
+};
+
+[[noreturn]] void run_joiner(JoinRequest& request, const sandbox::LastStep& last_step, UniqueFd socket,
+                             bool in_user_namespace) {
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  Joiner joiner(request, last_step, std::move(socket), in_user_namespace);
+  try {
+    auto result = joiner.run();
+    if (!result) {
+      tell_failure(joiner.socket(), result.error());
+      _exit(result.error().exit_status);
+    }
+  } catch (const std::exception& exception) {
+    tell_failure(joiner.socket(), refusal("exec process", "", exception.what()));
+  }
+  _exit(1);
+}
+
+// What the stage does before it clones: all namespaces at once, then the container's root, which is not the root of its
+// mount namespace where pivot_root was not used.
+Result<void> enter(int target_pidfd, int flags, const UniqueFd& root) {
+  if (flags != 0 && setns(target_pidfd, flags) != 0) return errno_error("setns", "namespaces of the container");
+  if (fchdir(root.get()) != 0) return errno_error("chdir", "root of the container");
+  if (chroot(".") != 0) return errno_error("chroot", "root of the container");
+  return ok();
+}
+
+struct Member {
+  sys::Cloned process;
+  UniqueFd socket;
+};
+
+// See clone_child in launch.cc for why a clone into a cgroup can be dead at birth.
+Result<Member> clone_member(JoinRequest& request, const sandbox::LastStep& last_step, int flags, const UniqueFd& root) {
+  auto [ours, theirs] = TRY(sys::socket_pair(SOCK_SEQPACKET));
+  Member member;
+  // Without CLONE_NEW flags of its own: it goes where the stage is.
+  member.process =
+      TRY(clone_sibling([&] { return enter(request.target_pidfd, flags, root); }, 0, request.cgroup.get(),
+                        [&, &our_end = ours, &their_end = theirs] {
+                          our_end.reset();
+                          run_joiner(request, last_step, std::move(their_end), (flags & CLONE_NEWUSER) != 0);
+                        }));
+  member.socket = std::move(ours);
+  return member;
+}
+
+void end_member(const Member& member) {
+  (void)sys::pidfd_send_signal(member.process.pidfd.get(), SIGKILL);
+  (void)sys::wait_process(member.process.pid);
+}
+
+Result<Member> clone_until_alive(JoinRequest& request, const sandbox::LastStep& last_step, int flags,
+                                 const UniqueFd& root) {
+  Member member = TRY(clone_member(request, last_step, flags, root));
+  auto first = expect(member.socket.get(), Kind::alive);
+  if (first) return member;
+  end_member(member);
+  if (!request.cgroup) return std::move(first).error();
+  request.cgroup.reset();
+  Member again = TRY(clone_member(request, last_step, flags, root));
+  if (auto alive = expect(again.socket.get(), Kind::alive); !alive) {
+    end_member(again);
+    return std::move(alive).error();
+  }
+  return again;
+}
+
+Result<void> follow(JoinRequest& request, const Member& member, Joined& joined) {
+  if (request.place) TRY(request.place(member.process.pid));
+  TRY(tell(member.socket.get(), Kind::go));
+  while (true) {
+    const sys::Message message = TRY(sys::receive_message(member.socket.get()));
+    if (message.end || message.data.empty()) return ok();
+    const auto kind = static_cast<Kind>(message.data.front());
+    if (kind == Kind::failed) return decode_failure(message.data.substr(1));
+    if (kind != Kind::process || message.fds.size() != 1) {
+      return sandbox::read_launch_failure(message.data, request.process->args.front());
+    }
+    joined.console_master = TRY(sys::duplicate(message.fds.front().get()));
+  }
+}
+
+}  // namespace
+
+Result<Joined> join(JoinRequest& request) {
+  const sandbox::LastStep last_step = TRY(sandbox::prepare_last_step());
+  const int flags = TRY(foreign_namespaces(request.target));
+  const UniqueFd root = TRY(sys::open("/proc/" + std::to_string(request.target) + "/root", O_PATH | O_DIRECTORY));
+  // Only now is it sure that what we looked at under the pid was the container's process: its pidfd says that it lives.
+  TRY(sys::pidfd_send_signal(request.target_pidfd, 0));
+  const Member member = TRY(clone_until_alive(request, last_step, flags, root));
+  trace::step("joined");
+  Joined joined;
+  if (auto followed = follow(request, member, joined); !followed) {
+    end_member(member);
+    return std::move(followed).error();
+  }
+  joined.pid = member.process.pid;
+  joined.pidfd = TRY(sys::duplicate(member.process.pidfd.get()));
+  return joined;
+}
+
+}  // namespace agentrun::native

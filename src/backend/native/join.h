@@ -1,0 +1,41 @@
+// A process that joins a container (exec): every namespace of the container's first process by one setns on its pidfd
+// (Linux 5.8), the container's root, and then the same last stretch as the first process had (become.h).
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backend/native/launch.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "oci/config.h"
+#include "sandbox/seccomp.h"
+
+namespace agentrun::native {
+
+struct JoinRequest {
+  const oci::Process* process = nullptr;
+  const oci::Linux* linux_config = nullptr;  // of the container
+  pid_t target = 0;                          // the container's first process
+  int target_pidfd = -1;
+  UniqueFd cgroup;  // for CLONE_INTO_CGROUP, or invalid: `place` attaches
+  std::function<Result<void>(pid_t pid)> place;
+  std::vector<sandbox::SeccompProgram> programs;
+  UniqueFd console_socket;  // or invalid: the terminal's master stays with us
+  UniqueFd seccomp_listener;
+  unsigned preserve_fds = 0;
+};
+
+struct Joined {
+  pid_t pid = 0;
+  UniqueFd pidfd;
+  UniqueFd console_master;
+};
+
+// Returns when the program runs, or with the error of its execve. On failure nothing of the process is left.
+Result<Joined> join(JoinRequest& request);
+
+}  // namespace agentrun::native

@@ -1,0 +1,21 @@
+#include "lifecycle/create.h"
+
+#include "backend/native/launch.h"
+#include "base/trace.h"
+#include "lifecycle/making.h"
+
+namespace agentrun::lifecycle {
+
+Result<void> create(const Global& global, const CreateOptions& options) {
+  const oci::Config config = TRY(read_config(options));
+  if (config.process && config.process->terminal && options.console_socket.empty()) {
+    return refusal("create", options.id, "process.terminal needs --console-socket: create cannot hold a terminal");
+  }
+  const auto making = TRY(make_container(global, options, config));
+  TRY(native::leave_waiting(making->launched));
+  making->keep();
+  trace::step("created");
+  return ok();
+}
+
+}  // namespace agentrun::lifecycle

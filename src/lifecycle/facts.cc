@@ -1,0 +1,83 @@
+#include "lifecycle/facts.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "lifecycle/owner.h"
+#include "lifecycle/resolve.h"
+#include "sandbox/labels.h"
+#include "sandbox/namespaces.h"
+#include "sys/file.h"
+
+namespace agentrun::lifecycle {
+namespace {
+
+// /sys/kernel/mm/hugepages/hugepages-2048kB
+std::vector<std::uint64_t> huge_page_sizes() {
+  std::vector<std::uint64_t> sizes;
+  const auto names = sys::list_directory(AT_FDCWD, "/sys/kernel/mm/hugepages");
+  if (!names) return sizes;  // a kernel without them
+  for (std::string_view name : *names) {
+    constexpr std::string_view kPrefix = "hugepages-", kSuffix = "kB";
+    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+    name.remove_prefix(kPrefix.size());
+    name.remove_suffix(kSuffix.size());
+    if (const auto kilobytes = text::parse_unsigned(name)) sizes.push_back(*kilobytes * 1024);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+std::string directory_from(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && value[0] == '/' ? text::clean_path(value) : std::string();
+}
+
+EngineDirectories engine_directories() {
+  EngineDirectories directories;
+  if (is_host_root()) return directories;
+  directories.run = directory_from("XDG_RUNTIME_DIR");
+  directories.data = directory_from("XDG_DATA_HOME");
+  if (!directories.data.empty()) return directories;
+  const std::string home = home_directory();
+  if (!home.empty()) directories.data = home + "/.local/share";
+  return directories;
+}
+
+}  // namespace
+
+policy::Facts host_facts(sandbox::CgroupManager manager) {
+  policy::Facts facts;
+  facts.as_root = is_host_root();
+  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = false;
+  // No hierarchy at all is no controller: a policy that requires one refuses, one that does not goes on.
+  if (const auto controllers = sandbox::available_controllers(manager)) {
+    facts.cgroup_memory = controllers->memory;
+    facts.cgroup_pids = controllers->pids;
+    facts.cgroup_cpu = controllers->cpu;
+  }
+  facts.huge_page_sizes = huge_page_sizes();
+  return facts;
+}
+
+Result<policy::Facts> gather_facts(const Global& global, const oci::Config& config, const std::string& bundle,
+                                   const sandbox::BindSources& sources, const policy::Policy& policy) {
+  policy::Facts facts = host_facts(global.cgroup_manager);
+  facts.bundle = bundle;
+  std::vector<std::string> paths;
+  for (const auto& [index, source] : sources) {
+    facts.sources[index] = source.facts;
+    paths.push_back(source.facts.real_path);
+  }
+  facts.trusted_sources = engine_paths(paths, bundle, engine_directories());
+  facts.namespaces_of_host = sandbox::joined_from_host(config);
+  const std::string& profile = policy.apparmor.profile;
+  facts.apparmor_loaded =
+      !profile.empty() && sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(profile);
+  return facts;
+}
+
+}  // namespace agentrun::lifecycle

@@ -1,0 +1,292 @@
+#include "lifecycle/making.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+#include <utility>
+
+#include "backend/native/seal.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "lifecycle/audit.h"
+#include "lifecycle/audit_events.h"
+#include "lifecycle/filters.h"
+#include "lifecycle/handover.h"
+#include "lifecycle/hooks.h"
+#include "lifecycle/resolve.h"
+#include "lifecycle/supervisor.h"
+#include "oci/parse.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/namespaces.h"
+#include "sandbox/sysctl.h"
+#include "sys/file.h"
+#include "sys/socket.h"
+
+namespace agentrun::lifecycle {
+namespace {
+
+constexpr std::int64_t kKillWait = 5'000'000;  // microseconds
+
+Result<std::string> absolute(const std::string& path) {
+  char resolved[PATH_MAX];
+  if (realpath(path.empty() ? "." : path.c_str(), resolved) == nullptr) return errno_error("open", path);
+  return std::string(resolved);
+}
+
+std::string rootfs_path(const oci::Config& config, const std::string& bundle) {
+  return config.root.path.starts_with('/') ? config.root.path : bundle + "/" + config.root.path;
+}
+
+// Everything about a container before any of it is made: whatever is refused is refused here, with nothing to undo.
+struct Plan {
+  std::string bundle;
+  policy::Policy policy;
+  policy::Effective effective;
+  sandbox::BindSources sources;
+  sandbox::NamespacePlan namespaces;
+  sandbox::CgroupRequest cgroup;
+  UniqueFd rootfs, console_socket, seccomp_listener;
+  std::string rootfs_path;
+};
+
+Result<policy::Effective> harden_or_record(const std::string& id, const oci::Config& config, const Plan& plan,
+                                           const policy::Facts& facts) {
+  auto effective = policy::harden(config, plan.policy, facts);
+  if (!effective && plan.policy.audit.enable) {
+    TRY(append_audit("denial", id, denial_fields(plan.policy.name, plan.bundle, effective.error())));
+  }
+  return effective;
+}
+
+Result<Plan> make_plan(const Global& global, const CreateOptions& options, const oci::Config& config) {
+  Plan plan;
+  plan.bundle = TRY(absolute(options.bundle));
+  plan.policy = TRY(resolve_policy(global, config.annotations));
+  plan.sources = TRY(sandbox::open_bind_sources(config, plan.bundle));
+  const policy::Facts facts = TRY(gather_facts(global, config, plan.bundle, plan.sources, plan.policy));
+  plan.effective = TRY(harden_or_record(options.id, config, plan, facts));
+  trace::step("policy");
+  // A pid namespace that others live in: they see our process before its execve.
+  const oci::Namespace* pid = oci::find_namespace(plan.effective.config, oci::NamespaceType::pid);
+  if (pid != nullptr && !pid->path.empty()) TRY(native::run_from_read_only_clone());
+  TRY(sandbox::check_sysctls(plan.effective.config));
+  plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
+  plan.rootfs = TRY(sys::open(rootfs_path(plan.effective.config, plan.bundle), O_PATH | O_DIRECTORY));
+  plan.rootfs_path = TRY(sys::path_of(plan.rootfs.get()));
+  if (!options.console_socket.empty()) {
+    if (!config.process || !config.process->terminal) {
+      return refusal("open", "console socket " + options.console_socket, "process.terminal is not set");
+    }
+    plan.console_socket = TRY(sys::connect_stream(options.console_socket));
+  }
+  plan.cgroup.id = options.id;
+  plan.cgroup.manager = global.cgroup_manager;
+  plan.cgroup.cgroups_path = plan.effective.config.linux.cgroups_path;
+  plan.cgroup.annotations = plan.effective.config.annotations;
+  plan.cgroup.deadline_us = plan.effective.deadline;
+  trace::step("plan");
+  return plan;
+}
+
+Record new_record(const CreateOptions& options, const Plan& plan) {
+  Record record;
+  record.id = options.id;
+  record.bundle = plan.bundle;
+  record.rootfs = plan.rootfs_path;
+  record.created = clock::rfc3339_now();
+  record.owner = geteuid() == 0 ? "root" : std::to_string(geteuid());
+  record.annotations = plan.effective.config.annotations;
+  record.policy = plan.effective.policy;
+  record.audit = plan.effective.audit;
+  record.deadline.length_us = plan.effective.deadline.value_or(0);
+  record.deadline.created_us = plan.effective.created_deadline.value_or(0);
+  return record;
+}
+
+// Makes what was planned. The order is that of DESIGN 5: intent first, then cgroup and process.
+class Maker {
+ public:
+  Maker(const Store& store, const CreateOptions& options, Plan& plan, Making& making)
+      : store_(store), options_(options), plan_(plan), making_(making) {}
+
+  Result<void> make() {
+    making_.effective = plan_.effective;
+    making_.record = new_record(options_, plan_);
+    TRY(plan_cgroup());
+    native::LaunchRequest request = TRY(launch_request());
+    making_.launched = TRY(native::launch(request));
+    TRY(write_state());
+    return ok();
+  }
+
+ private:
+  Result<void> plan_cgroup() {
+    making_.record.cgroup = TRY(sandbox::plan_cgroup(plan_.cgroup));
+    Intent intent;
+    intent.id = options_.id;
+    intent.creator = {getpid(), TRY(sys::start_time(getpid())), TRY(sys::boot_id())};
+    intent.cgroup = making_.record.cgroup;
+    TRY(making_.container.write_intent(intent));
+    trace::step("intent");
+    TRY(sandbox::create_cgroup(making_.record.cgroup, plan_.cgroup, resources()));
+    trace::step("cgroup");
+    return ok();
+  }
+
+  const oci::Resources* resources() const {
+    const auto& given = plan_.effective.config.linux.resources;
+    return given ? &*given : nullptr;
+  }
+
+  Result<native::LaunchRequest> launch_request() {
+    native::LaunchRequest request;
+    request.effective = &plan_.effective;
+    request.id = options_.id;
+    request.bundle = plan_.bundle;
+    request.rootfs = plan_.rootfs_path;
+    request.sources = &plan_.sources;
+    request.plan = &plan_.namespaces;
+    request.cgroups = TRY(sandbox::cgroup_view(making_.record.cgroup));
+    request.cgroups.namespaced = plan_.namespaces.creates(oci::NamespaceType::cgroup);
+    request.rootfs_fd = std::move(plan_.rootfs);
+    request.cgroup = TRY(sandbox::clone_target(making_.record.cgroup));
+    cloned_into_ = request.cgroup.valid();
+    request.start_listener = TRY(sys::listen_at(making_.container.directory(), native::kStartSocket));
+    request.console_socket = std::move(plan_.console_socket);
+    request.pivot = options_.pivot;
+    request.new_keyring = options_.new_keyring;
+    request.preserve_fds = options_.preserve_fds;
+    set_parent_work(request);
+    set_child_work(request);
+    return request;
+  }
+
+  void set_parent_work(native::LaunchRequest& request) {
+    request.parent.place = [this, &request](pid_t pid) -> Result<void> {
+      TRY(sandbox::attach_process(making_.record.cgroup, plan_.cgroup, pid, cloned_into_ && request.cgroup,
+                                  resources()));
+      return set_oom_score(pid);
+    };
+    request.parent.programs = [this] {
+      return filters_for(store_, plan_.effective.config.linux, plan_.effective.seccomp_program);
+    };
+    request.parent.meanwhile = [this](pid_t pid) { return meanwhile(pid); };
+    const oci::Hooks& hooks = plan_.effective.config.hooks;
+    if (!hooks.prestart.empty() || !hooks.create_runtime.empty()) {
+      request.parent.runtime_hooks = [this, &hooks](pid_t pid) -> Result<void> {
+        const oci::State state = hook_state(making_.record, oci::Status::creating, pid);
+        TRY(run_hooks("prestart", hooks.prestart, state));
+        return run_hooks("createRuntime", hooks.create_runtime, state);
+      };
+    }
+  }
+
+  void set_child_work(native::LaunchRequest& request) {
+    const oci::Hooks& hooks = plan_.effective.config.hooks;
+    if (!hooks.create_container.empty()) {
+      request.child.container_hooks = [this, &hooks](pid_t pid) {
+        return run_hooks("createContainer", hooks.create_container,
+                         hook_state(making_.record, oci::Status::creating, pid));
+      };
+    }
+    if (!hooks.start_container.empty()) {
+      request.child.start_hooks = [this, &hooks](pid_t pid) {
+        return run_hooks("startContainer", hooks.start_container,
+                         hook_state(making_.record, oci::Status::created, pid));
+      };
+    }
+  }
+
+  Result<void> set_oom_score(pid_t pid) const {
+    const auto& process = plan_.effective.config.process;
+    if (!process || !process->oom_score_adj) return ok();
+    return sys::write_file("/proc/" + std::to_string(pid) + "/oom_score_adj", std::to_string(*process->oom_score_adj));
+  }
+
+  // While the child builds its root.
+  Result<void> meanwhile(pid_t pid) {
+    Record& record = making_.record;
+    record.process = {pid, TRY(sys::start_time(pid)), TRY(sys::boot_id())};
+    record.deadline.boot_id = record.process.boot_id;
+    TRY(making_.container.write_effective(plan_.effective, policy::print_policy(plan_.policy)));
+    trace::step("config written");
+    if (record.deadline.length_us > 0 || record.deadline.created_us > 0) {
+      record.supervisor = TRY(fork_supervisor(making_.container, record));
+      trace::step("supervisor");
+    }
+    return ok();
+  }
+
+  Result<void> write_state() {
+    Record& record = making_.record;
+    record.console = making_.launched.console;
+    TRY(making_.container.write_record(record));
+    trace::step("state written");
+    if (plan_.effective.audit) TRY(append_audit("create", record.id, create_fields(record, plan_.effective)));
+    making_.pid_file = options_.pid_file;
+    return hand_over(options_.pid_file, options_.pidfd_socket, record.process.pid, making_.launched.pidfd.get());
+  }
+
+  const Store& store_;
+  const CreateOptions& options_;
+  Plan& plan_;
+  Making& making_;
+  bool cloned_into_ = false;
+};
+
+void report_left(const char* what, const Result<void>& result) {
+  if (!result) log::write(log::Level::warning, std::string("undo ") + what + ": " + result.error().message());
+}
+
+}  // namespace
+
+Making::~Making() {
+  if (kept_) return;
+  if (launched.pidfd) {
+    (void)sys::pidfd_send_signal(launched.pidfd.get(), SIGKILL);
+    (void)sys::wait_process(launched.pid);
+  }
+  if (record.supervisor.pid != 0) end_supervisor(record.supervisor);
+  if (!record.cgroup.v2.empty() || !record.cgroup.v1.empty() || !record.cgroup.unit.empty()) {
+    (void)sandbox::kill_cgroup(record.cgroup, kKillWait);
+    report_left("cgroup", sandbox::remove_cgroup(record.cgroup));
+  }
+  if (!pid_file.empty()) unlink(pid_file.c_str());
+  report_left("state", container.remove());
+}
+
+oci::State hook_state(const Record& record, oci::Status status, pid_t pid) {
+  oci::State state;
+  state.id = record.id;
+  state.status = status;
+  state.pid = pid;
+  state.bundle = record.bundle;
+  state.annotations = record.annotations;
+  return state;
+}
+
+Result<oci::Config> read_config(const CreateOptions& options) {
+  const std::string bundle = options.bundle.empty() ? "." : options.bundle;
+  const std::string path = options.config.empty() ? bundle + "/config.json" : options.config;
+  const std::string text = TRY(sys::read_file(path, oci::kConfigSizeLimit, true));
+  trace::step("config read");
+  oci::Config config = TRY(oci::parse_config(text, path));
+  trace::step("config parsed");
+  return config;
+}
+
+Result<std::unique_ptr<Making>> make_container(const Global& global, const CreateOptions& options,
+                                               const oci::Config& config) {
+  TRY(check_id(options.id));
+  const Store store = TRY(Store::open(global.root));
+  Plan plan = TRY(make_plan(global, options, config));
+  auto making = std::make_unique<Making>(TRY(store.create(options.id)));
+  trace::step("state directory");
+  TRY(Maker(store, options, plan, *making).make());
+  return making;
+}
+
+}  // namespace agentrun::lifecycle
