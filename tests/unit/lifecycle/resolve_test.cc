@@ -1,0 +1,188 @@
+#include "lifecycle/resolve.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "fixture.h"
+#include "lifecycle/facts.h"
+
+namespace agentrun::lifecycle {
+namespace {
+
+class ResolveTest : public LifecycleTest {
+ protected:
+  Result<policy::Policy> resolve(const oci::Annotations& annotations) const {
+    return resolve_policy(global_, annotations);
+  }
+
+  std::string message(const oci::Annotations& annotations) const {
+    const auto policy = resolve(annotations);
+    return policy ? std::string("ok") : policy.error().message();
+  }
+};
+
+TEST_F(ResolveTest, StrictIsTheDefault) {
+  const auto policy = resolve({{"some.other", "annotation"}});
+  ASSERT_TRUE(policy) << policy.error().message();
+  EXPECT_EQ(policy->name, "strict");
+  EXPECT_EQ(policy->limits.memory, 512 << 20);
+}
+
+TEST_F(ResolveTest, AnnotationsTighten) {
+  const auto policy = resolve({{"org.agentrun.deadline", "90s"},
+                               {"org.agentrun.memory", "128M"},
+                               {"org.agentrun.cpus", "0.5"},
+                               {"org.agentrun.pids", "20"},
+                               {"org.agentrun.env.keep", "FOO,BAR_2 FOO"}});
+  ASSERT_TRUE(policy) << policy.error().message();
+  EXPECT_EQ(policy->deadline.container, 90'000'000);
+  EXPECT_EQ(policy->limits.memory, 128 << 20);
+  EXPECT_EQ(policy->limits.cpus, 500);
+  EXPECT_EQ(policy->limits.pids, 20);
+  const auto& keep = policy->env.keep;
+  EXPECT_EQ(std::count(keep.begin(), keep.end(), "FOO"), 1);
+  EXPECT_EQ(std::count(keep.begin(), keep.end(), "BAR_2"), 1);
+}
+
+TEST_F(ResolveTest, TheSameIsNotLooser) {
+  EXPECT_EQ(message({{"org.agentrun.memory", "512M"}, {"org.agentrun.deadline", "10m"}, {"org.agentrun.cpus", "1"},
+                     {"org.agentrun.pids", "128"}}),
+            "ok");
+}
+
+TEST_F(ResolveTest, WhatLoosensNamesItself) {
+  EXPECT_EQ(message({{"org.agentrun.deadline", "11m"}}),
+            "annotation org.agentrun.deadline: it would loosen the policy, which has 10m");
+  EXPECT_EQ(message({{"org.agentrun.memory", "513M"}}),
+            "annotation org.agentrun.memory: it would loosen the policy, which has 512M");
+  EXPECT_NE(message({{"org.agentrun.cpus", "1.001"}}).find("org.agentrun.cpus: it would loosen"), std::string::npos);
+  EXPECT_EQ(message({{"org.agentrun.pids", "129"}}),
+            "annotation org.agentrun.pids: it would loosen the policy, which has 128");
+}
+
+TEST_F(ResolveTest, MalformedValuesAreRefusedByName) {
+  for (const char* name : {"deadline", "memory", "cpus", "pids"}) {
+    const std::string annotation = std::string("org.agentrun.") + name;
+    for (const std::string& value :
+         {std::string(), std::string("0"), std::string("-1"), std::string("+1"), std::string(" 1"), std::string("1 "),
+          std::string("1\n"), std::string("1\0", 2), std::string("0x1"), std::string("1e3"), std::string("none"),
+          std::string("99999999999999999999"), std::string(1 << 20, '1'), std::string("\xd9\xa1")}) {
+      const std::string text = message({{annotation, value}});
+      EXPECT_NE(text.find(annotation), std::string::npos) << value.substr(0, 20) << " gave " << text.substr(0, 200);
+      EXPECT_LT(text.size(), 400u);
+    }
+  }
+}
+
+TEST_F(ResolveTest, SecretsAreNeverKept) {
+  for (const char* name : {"AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "my_secret", "Api_Key", "CREDENTIALS"}) {
+    EXPECT_NE(message({{"org.agentrun.env.keep", name}}).find("looks like a secret"), std::string::npos) << name;
+  }
+  for (const std::string& value : {std::string("*"), std::string("FOO*"), std::string("A=B"), std::string("1A"),
+                                   std::string("A\nB"), std::string("A\0B", 3), std::string(200, 'A'),
+                                   std::string(1 << 20, 'A'), std::string("\xc3\x89")}) {
+    EXPECT_NE(message({{"org.agentrun.env.keep", value}}).find("org.agentrun.env.keep"), std::string::npos)
+        << value.substr(0, 10);
+  }
+  EXPECT_EQ(message({{"org.agentrun.env.keep", ""}}), "ok");
+}
+
+TEST_F(ResolveTest, UnknownOnesAreRefused) {
+  for (const char* name : {"org.agentrun.policy", "org.agentrun.backend", "org.agentrun.deadlines", "org.agentrun.",
+                           "org.agentrun.Memory", "org.agentrun.memory\n"}) {
+    EXPECT_NE(message({{name, "1"}}).find("unknown annotation"), std::string::npos) << name;
+  }
+  EXPECT_EQ(message({{"org.agentrunner", "1"}}), "ok");
+}
+
+TEST_F(ResolveTest, ALimitHoldsUnderOciToo) {
+  global_.policy = "oci";
+  auto policy = resolve({});
+  ASSERT_TRUE(policy) << policy.error().message();
+  EXPECT_TRUE(policy->change_nothing);
+  policy = resolve({{"org.agentrun.deadline", "24h"}});
+  ASSERT_TRUE(policy);
+  EXPECT_FALSE(policy->change_nothing);
+  EXPECT_EQ(policy->deadline.container, 86400'000'000);
+}
+
+TEST_F(ResolveTest, PolicyFilesAreTheAdministrators) {
+  global_.policy = "nobody-knows-it";
+  EXPECT_NE(message({}).find("there is none of that name"), std::string::npos);
+  const std::string path = scratch_ + "/policy.json";
+  global_.policy = path;
+  EXPECT_NE(message({}), "ok");
+  write_text(path, "{\"extends\":\"strict\"}", 0644);
+  EXPECT_EQ(message({}), "ok");
+  chmod(path.c_str(), 0664);
+  EXPECT_EQ(message({}), "policy " + path + ": others can write to it");
+  chmod(path.c_str(), 0644);
+  ASSERT_EQ(chown(path.c_str(), 1234, 0), 0);
+  EXPECT_EQ(message({}), "policy " + path + ": owned by uid 1234");
+  unlink(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(message({}), "policy " + path + ": not a regular file");  // and does not hang
+  // A file in the working directory is none, whatever its name.
+  unlink(path.c_str());
+  write_text(path, "{\"extends\":\"oci\"}");
+  ASSERT_EQ(chdir(scratch_.c_str()), 0);
+  global_.policy = "policy.json";
+  EXPECT_NE(message({}).find("there is none of that name"), std::string::npos);
+  ASSERT_EQ(chdir("/"), 0);
+}
+
+TEST(EnginePaths, PodmansOwnFilesAndNoOthers) {
+  const std::string own = "/var/lib/containers/storage/overlay-containers/abc/userdata";
+  const auto trusted = [&](const std::string& source) { return engine_paths({source}, own, {}); };
+  const auto one = [](const char* path) { return std::vector<std::string>{path}; };
+  EXPECT_EQ(trusted(own + "/hosts"), one("/var/lib/containers/storage/overlay-containers/abc"));
+  EXPECT_EQ(trusted("/run/containers/storage/overlay-containers/abc/userdata/.containerenv"),
+            one("/run/containers/storage/overlay-containers/abc"));
+  EXPECT_EQ(trusted("/run/containers/storage/overlay-containers/infra/userdata/resolv.conf"),
+            one("/run/containers/storage/overlay-containers/infra/userdata/resolv.conf"));
+  EXPECT_EQ(trusted("/var/lib/containers/storage/overlay-containers/infra/userdata/shm"),
+            one("/var/lib/containers/storage/overlay-containers/infra/userdata/shm"));
+  EXPECT_EQ(trusted("/var/lib/containers/storage/volumes/v1/_data/x"),
+            one("/var/lib/containers/storage/volumes/v1/_data"));
+  for (const char* source :
+       {"/", "", "/var/lib/containers", "/var/lib/containers/storage", "/var/lib/containers/storage/overlay-containers",
+        "/var/lib/containers/storage/overlay-containers/infra",
+        "/var/lib/containers/storage/overlay-containers/infra/userdata",
+        "/var/lib/containers/storage/overlay-containers/infra/userdata/config.json",
+        "/var/lib/containers/storage/overlay-containers/infra/userdata/ctr.log",
+        "/var/lib/containers/storage/overlay-containers/infra/userdata/hostsX",
+        "/var/lib/containers/storage/overlay/layer/diff", "/var/lib/containers/storage/volumes",
+        "/var/lib/containers/storage/volumes/v1", "/run/containers/storage", "/etc/shadow"}) {
+    EXPECT_TRUE(trusted(source).empty()) << source;
+  }
+}
+
+TEST(EnginePaths, OtherRootsAndEngines) {
+  const EngineDirectories rootless{"/home/u/.local/share", "/run/user/1000"};
+  EXPECT_EQ(engine_paths({"/home/u/.local/share/containers/storage/overlay-containers/abc/userdata/shm"},
+                         "/home/u/.local/share/containers/storage/overlay-containers/abc/userdata", rootless)
+                .size(),
+            1u);
+  EXPECT_EQ(engine_paths({"/run/user/1000/containers/overlay-containers/abc/userdata/hosts"},
+                         "/x/overlay-containers/abc/userdata", rootless)
+                .size(),
+            1u);
+  // podman --root /data/p: known by the bundle.
+  EXPECT_EQ(engine_paths({"/data/p/overlay-containers/abc/userdata/hosts"}, "/data/p/overlay-containers/abc/userdata", {}),
+            std::vector<std::string>{"/data/p/overlay-containers/abc"});
+  const std::string docker = "/run/containerd/io.containerd.runtime.v2.task/moby/abc";
+  EXPECT_EQ(engine_paths({"/var/lib/docker/containers/abc/hosts"}, docker, {}),
+            std::vector<std::string>{"/var/lib/docker/containers/abc"});
+  EXPECT_TRUE(engine_paths({"/var/lib/docker/containers/other/other-json.log"}, docker, {}).empty());
+  EXPECT_EQ(engine_paths({"/run/containerd/io.containerd.grpc.v1.cri/sandboxes/pod/shm"}, docker, {}).size(), 1u);
+  EXPECT_TRUE(engine_paths({"/run/containerd/containerd.sock"}, docker, {}).empty());
+  // A bundle at / or without a name makes nothing trusted.
+  EXPECT_TRUE(engine_paths({"/etc/passwd", "/overlay-containers/x"}, "/", {}).empty());
+  EXPECT_TRUE(engine_paths({"/etc/passwd"}, "", {}).empty());
+  EXPECT_TRUE(engine_paths({"/etc/passwd", "/volumes/x/_data"}, "/overlay-containers/abc/userdata", {}).empty());
+}
+
+}  // namespace
+}  // namespace agentrun::lifecycle
