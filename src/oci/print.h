@@ -1,13 +1,13 @@
-// Types back to JSON, compact or indented. parse(print(x)) is x: a property that the tests check.
+// Types back to JSON, compact or indented, without a final newline. parse(print(x)) is x: a property that the tests
+// check.
 #pragma once
 
 #include <string>
 
 #include "oci/config.h"
+#include "oci/json_writer.h"
 
 namespace agentrun::oci {
-
-enum class Layout { compact, indented };
 
 std::string print_config(const Config& config, Layout layout);
 std::string print_process(const Process& process, Layout layout);

@@ -16,7 +16,7 @@ const char* name_of(Status status);
 struct State {
   std::string id;
   Status status = Status::creating;
-  int pid = 0;  // 0: none, and the key is left out
+  int pid = 0;  // 0: none; the key is left out then, but for a stopped container, where it is 0
   std::string bundle;
   Annotations annotations;
   // runc's and crun's additions, printed by `state` only (not for hooks) where they are not empty.
