@@ -92,7 +92,9 @@ std::vector<std::string> engine_paths(const std::vector<std::string>& sources, s
     if (source.empty()) continue;
     for (const std::string& pattern : patterns) {
       const auto covered = match(pattern, source, id);
-      if (covered && std::find(paths.begin(), paths.end(), *covered) == paths.end()) paths.push_back(*covered);
+      if (!covered) continue;
+      if (std::find(paths.begin(), paths.end(), *covered) == paths.end()) paths.push_back(*covered);
+      break;
     }
   }
   return paths;

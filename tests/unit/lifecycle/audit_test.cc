@@ -1,5 +1,7 @@
 #include "lifecycle/audit.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,6 +68,22 @@ TEST_F(AuditTest, ManyWritersKeepLinesWhole) {
     ++lines;
   }
   EXPECT_EQ(lines, 100u);
+}
+
+TEST_F(AuditTest, WaitsForWhoeverIsWriting) {
+  ASSERT_TRUE(append_audit("create", "c", ""));
+  const std::string before = read_text(path());
+  UniqueFd other(open(path().c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(flock(other.get(), LOCK_EX), 0);
+  const pid_t writer = *sys::fork_running([&] {
+    other.reset();
+    return append_audit("exit", "c", "") ? 0 : 1;
+  });
+  usleep(200'000);
+  EXPECT_EQ(read_text(path()), before);
+  other.reset();
+  EXPECT_EQ(sys::wait_process(writer)->code(), 0);
+  EXPECT_NE(read_text(path()), before);
 }
 
 TEST_F(AuditTest, FullDiskIsAnErrorAndLeavesNoHalfLine) {
