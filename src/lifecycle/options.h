@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sandbox/cgroup.h"
 
@@ -11,6 +12,9 @@ struct Global {
   std::string root;  // the state root; empty: default_root()
   sandbox::CgroupManager cgroup_manager = sandbox::CgroupManager::cgroupfs;
   std::string policy;  // --policy NAME|FILE; empty: not given
+  // Sources of binds that whoever runs the command named on the command line itself (`sandbox --bind SRC:DST:rw`, --out):
+  // resolve_policy adds them to mounts.allow_writable. Never from a config.json.
+  std::vector<std::string> writable_sources;
 };
 
 }  // namespace agentrun::lifecycle

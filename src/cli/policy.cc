@@ -1,0 +1,152 @@
+#include "policy/policy.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "lifecycle/resolve.h"
+#include "oci/parse.h"
+#include "policy/harden.h"
+#include "sandbox/rootfs.h"
+#include "sys/file.h"
+
+namespace agentrun::cli {
+namespace {
+
+constexpr std::size_t kPolicySizeLimit = 1u << 20;  // bytes
+
+const char* name_of(policy::NetworkMode mode) {
+  switch (mode) {
+    case policy::NetworkMode::config:
+      return "as asked";
+    case policy::NetworkMode::none:
+      return "none";
+    case policy::NetworkMode::inherit:
+      return "inherit";
+  }
+  return "";
+}
+
+template <typename T, typename Printer>
+std::string or_none(const std::optional<T>& value, Printer printer) {
+  return value ? printer(*value) : std::string("-");
+}
+
+Result<int> list(const Invocation& call) {
+  OptionParser parser("policy list", "", "List the policies that are built in.");
+  const auto parsed = TRY(parser.operands(0, 0).parse(call.arguments));
+  if (parsed.help) return print(parser.help());
+
+  std::vector<std::array<std::string, 6>> rows{{"NAME", "NETWORK", "DEADLINE", "MEMORY", "CPUS", "PIDS"}};
+  for (const std::string& name : policy::builtin_names()) {
+    const policy::Policy policy = TRY(policy::builtin_policy(name));
+    rows.push_back({name, name_of(policy.network.mode), or_none(policy.deadline.container, text::print_duration),
+                    or_none(policy.limits.memory, text::print_size),
+                    or_none(policy.limits.cpus,
+                            [](std::int64_t milli) {
+                              std::string cpus = std::to_string(milli / 1000);
+                              if (milli % 1000 != 0) cpus += '.' + std::to_string(milli % 1000 + 1000).substr(1);
+                              return cpus;
+                            }),
+                    or_none(policy.limits.pids, [](std::int64_t pids) { return std::to_string(pids); })});
+  }
+  std::string table;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      std::size_t width = 0;
+      for (const auto& other : rows) width = std::max(width, other[i].size());
+      table += i + 1 == row.size() ? row[i] + '\n' : row[i] + std::string(width - row[i].size() + 2, ' ');
+    }
+  }
+  return print(table);
+}
+
+Result<int> show(const Invocation& call) {
+  OptionParser parser("policy show", "NAME", "Print a policy that is built in, as JSON.");
+  const auto parsed = TRY(parser.operands(1, 1).parse(call.arguments));
+  if (parsed.help) return print(parser.help());
+  const std::string& name = parsed.operands[0];
+  const std::string_view text = policy::builtin_text(name);
+  if (text.empty()) {
+    return refusal("policy", name,
+                   "no such policy is built in; there are " + text::join(policy::builtin_names(), ", "));
+  }
+  return print(std::string(text) + (text.ends_with('\n') ? "" : "\n"));
+}
+
+Result<int> check(const Invocation& call) {
+  OptionParser parser("policy check", "FILE", "Say whether a file is a policy, and if not, where the first error is.");
+  const auto parsed = TRY(parser.operands(1, 1).parse(call.arguments));
+  if (parsed.help) return print(parser.help());
+  const std::string json = TRY(sys::read_file(parsed.operands[0], kPolicySizeLimit));
+  TRY(policy::parse_policy(json, parsed.operands[0]));
+  return print(text::printable(parsed.operands[0]) + ": a policy\n");
+}
+
+Result<std::string> absolute(const std::string& path) {
+  const std::unique_ptr<char, decltype(&free)> resolved(realpath(path.c_str(), nullptr), &free);
+  if (resolved == nullptr) return errno_error("open bundle", path);
+  return std::string(resolved.get());
+}
+
+// The way of create up to the point where the first thing would be made.
+Result<int> explain(const Invocation& call) {
+  std::string bundle = ".", file;
+  bool json = false;
+  lifecycle::Global global = call.global;
+  OptionParser parser("policy explain", "",
+                      "Say what the policy would change in a bundle's configuration, and why. Nothing is made.");
+  parser.text("bundle,b", "DIR", bundle, "directory of the bundle (default: the working directory)")
+      .text("config,f", "FILE", file, "the configuration (default: config.json of the bundle)")
+      .text("policy", "NAME|FILE", global.policy, "the policy (default: what create would use)")
+      .flag("json", json, "as JSON");
+  const auto parsed = TRY(parser.operands(0, 0).parse(call.arguments));
+  if (parsed.help) return print(parser.help());
+
+  bundle = TRY(absolute(bundle));
+  if (file.empty()) file = bundle + "/config.json";
+  const std::string text = TRY(sys::read_file(file, oci::kConfigSizeLimit));
+  const oci::Config config = TRY(oci::parse_config(text, "config.json"));
+  const policy::Policy policy = TRY(lifecycle::resolve_policy(global, config.annotations));
+  const sandbox::BindSources sources = TRY(sandbox::open_bind_sources(config, bundle));
+  const policy::Facts facts = TRY(lifecycle::gather_facts(global, config, bundle, sources, policy));
+  const policy::Effective effective = TRY(policy::harden(config, policy, facts));
+  return print(json ? policy::print_report(effective.report) + '\n' : policy::explain_report(effective.report));
+}
+
+}  // namespace
+
+Result<int> policy_command(const Invocation& call) {
+  static const std::vector<Command> actions{
+      {"list", "list the policies that are built in", list},
+      {"show", "print one of them", show},
+      {"check", "check a policy file", check},
+      {"explain", "say what a policy would change in a bundle", explain},
+  };
+  OptionParser parser("policy", "list|show NAME|check FILE|explain", "Look at policies.", Order::before_operand);
+  const auto parsed = TRY(parser.operands(1).parse(call.arguments));
+  if (parsed.help) {
+    std::string help = parser.help() + "\nActions:\n";
+    for (const Command& action : actions) {
+      help += std::string("  ") + action.name + std::string(10 - std::string_view(action.name).size(), ' ') +
+              action.summary + '\n';
+    }
+    return print(help);
+  }
+  for (const Command& action : actions) {
+    if (parsed.operands[0] != action.name) continue;
+    Invocation inner{call.global, {parsed.operands.begin() + 1, parsed.operands.end()}};
+    return action.run(inner);
+  }
+  return refusal("policy", parsed.operands[0], "must be list, show, check or explain");
+}
+
+}  // namespace agentrun::cli

@@ -1,0 +1,200 @@
+#include <linux/landlock.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/sandbox_result.h"
+#include "lifecycle/create.h"
+#include "lifecycle/resolve.h"
+#include "lifecycle/sandbox_config.h"
+#include "lifecycle/sandbox_root.h"
+#include "lifecycle/store.h"
+#include "sandbox/labels.h"
+#include "sys/file.h"
+
+namespace agentrun::cli {
+namespace {
+
+constexpr int kDeadlineExit = 124;  // as timeout(1)
+constexpr int kOwnErrorExit = 125;  // as engines
+
+struct Request {
+  lifecycle::SandboxOptions sandbox;
+  std::string json_file;
+  bool explain = false;
+};
+
+Result<std::string> resolve(const char* option, const std::string& path) {
+  const std::unique_ptr<char, decltype(&free)> resolved(realpath(path.c_str(), nullptr), &free);
+  if (resolved == nullptr) return errno_error(option, path);
+  return std::string(resolved.get());
+}
+
+// "NAME=VALUE", or "NAME" for the value that it has here.
+Result<void> add_variable(std::vector<std::string>& env, std::string_view value) {
+  std::string entry(value);
+  const std::size_t equals = entry.find('=');
+  if (equals == 0 || entry.empty()) return refusal("", "", "must be NAME or NAME=VALUE");
+  if (equals == std::string::npos) {
+    const char* inherited = std::getenv(entry.c_str());
+    if (inherited == nullptr) return refusal("", "", entry + " is not set here");
+    entry += std::string("=") + inherited;
+  }
+  env.push_back(std::move(entry));
+  return ok();
+}
+
+template <typename Parser>
+std::function<Result<void>(std::string_view)> positive_into(std::optional<std::int64_t>& target, Parser parse) {
+  return [&target, parse](std::string_view value) -> Result<void> {
+    const std::int64_t number = TRY(parse(value));
+    if (number <= 0) return refusal("", "", "must be more than 0");
+    target = number;
+    return ok();
+  };
+}
+
+Result<std::int64_t> parse_count(std::string_view value) {
+  const auto number = text::parse_signed(value);
+  if (!number) return refusal("", "", "not a number: " + std::string(value));
+  return *number;
+}
+
+void add_options(OptionParser& parser, Request& request, lifecycle::Global& global) {
+  lifecycle::SandboxOptions& sandbox = request.sandbox;
+  parser.text("policy", "NAME|FILE", global.policy, "what to enforce (default: strict)")
+      .text("rootfs", "DIR", sandbox.rootfs, "its root, read-only (default: this host's /usr and a built /etc)")
+      .value(
+          "bind", "SRC[:DST[:rw]]",
+          [&sandbox](std::string_view value) -> Result<void> {
+            sandbox.binds.push_back(TRY(lifecycle::parse_sandbox_bind(value)));
+            return ok();
+          },
+          "show a file or directory, read-only unless rw is there")
+      .text("workdir", "DIR", sandbox.workdir, "show DIR as /work; what is changed there vanishes (default: empty)")
+      .text("out", "DIR", sandbox.out, "keep what is written to /out in DIR, which is made, or is empty")
+      .value("timeout", "DURATION", positive_into(sandbox.timeout_us, text::parse_duration),
+             "kill it after that: 90s, 10m, 1h30m (default: the policy's)")
+      .value("memory", "SIZE", positive_into(sandbox.memory, text::parse_size), "512M, 2G (default: the policy's)")
+      .value("cpus", "N", positive_into(sandbox.cpus, text::parse_cpus), "1.5 (default: the policy's)")
+      .value("pids", "N", positive_into(sandbox.pids, parse_count), "processes and threads (default: the policy's)")
+      .value(
+          "env,e", "NAME[=VALUE]", [&sandbox](std::string_view value) { return add_variable(sandbox.env, value); },
+          "add to its environment; without VALUE, what NAME is here")
+      .text("json", "FILE", request.json_file, "write the result there")
+      .flag("explain", request.explain, "print to standard error what is enforced, and by what");
+}
+
+Result<void> resolve_paths(lifecycle::SandboxOptions& sandbox) {
+  if (!sandbox.rootfs.empty()) sandbox.rootfs = TRY(resolve("--rootfs", sandbox.rootfs));
+  if (!sandbox.workdir.empty()) sandbox.workdir = TRY(resolve("--workdir", sandbox.workdir));
+  for (lifecycle::SandboxBind& bind : sandbox.binds) bind.source = TRY(resolve("--bind", bind.source));
+  if (!sandbox.out.empty()) {
+    if (::mkdir(sandbox.out.c_str(), 0755) != 0 && errno != EEXIST) return errno_error("--out", sandbox.out);
+    sandbox.out = TRY(resolve("--out", sandbox.out));
+  }
+  return ok();
+}
+
+// One directory of the state root is the mount point of all sandboxes: each mounts in a namespace of its own.
+Result<std::string> mount_point(const lifecycle::Global& global) {
+  const lifecycle::Store store =
+      TRY(lifecycle::Store::open(global.root.empty() ? lifecycle::default_root() : global.root));
+  if (mkdirat(store.directory(), ".sandbox", 0700) != 0 && errno != EEXIST) {
+    return errno_error("mkdir", store.path() + "/.sandbox");
+  }
+  return resolve("open", store.path() + "/.sandbox");
+}
+
+Result<std::string> make_id() {
+  std::uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) return errno_error("getrandom");
+  std::string id = "sandbox-";
+  for (int shift = 60; shift >= 0; shift -= 4) id += "0123456789abcdef"[(number >> shift) & 15];
+  return id;
+}
+
+Mechanisms find_mechanisms(const policy::Policy& policy) {
+  Mechanisms found;
+  found.apparmor = !policy.apparmor.profile.empty() && sandbox::apparmor_profile_loaded(policy.apparmor.profile);
+  const long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  found.landlock = static_cast<int>(std::max(abi, 0L));
+  return found;
+}
+
+int exit_status_of(const lifecycle::Outcome& outcome) {
+  return outcome.reason == "deadline" ? kDeadlineExit : outcome.code;
+}
+
+Result<int> contain(const Request& request, lifecycle::Global global) {
+  // Opened before anything runs: a result that cannot be kept is found out now.
+  UniqueFd json;
+  if (!request.json_file.empty()) json = TRY(sys::open(request.json_file, O_WRONLY | O_CREAT | O_TRUNC, 0644));
+
+  ::umask(022);
+  const std::string bundle = TRY(mount_point(global));
+  const lifecycle::SandboxHost host = TRY(lifecycle::build_sandbox_root(request.sandbox, bundle));
+  if (!request.sandbox.out.empty()) TRY(lifecycle::prepare_sandbox_out(request.sandbox.out, host));
+  const oci::Config config = lifecycle::make_sandbox_config(request.sandbox, host);
+  global.writable_sources = lifecycle::writable_sources(request.sandbox);
+
+  const policy::Policy policy = TRY(lifecycle::resolve_policy(global, config.annotations));
+  const std::vector<Enforced> enforced = list_enforced(policy, config, find_mechanisms(policy));
+  if (request.explain) {
+    TRY(sys::write_all(STDERR_FILENO, "agentrun sandbox, policy " + policy.name + ":\n" + explain_enforced(enforced),
+                       "standard error"));
+  }
+
+  lifecycle::RunOptions run;
+  run.create.id = TRY(make_id());
+  run.create.bundle = bundle;
+  const Result<lifecycle::Outcome> outcome = lifecycle::run_config(global, run, config);
+  Result<void> reclaimed = ok();
+  if (!request.sandbox.out.empty()) reclaimed = lifecycle::reclaim_sandbox_out(request.sandbox.out);
+  if (outcome.has_error()) return outcome.error();
+  const int status = exit_status_of(*outcome);
+  if (json) TRY(sys::write_all(json.get(), print_outcome(*outcome, status, enforced), request.json_file));
+  TRY(std::move(reclaimed));
+  return status;
+}
+
+Result<int> parse_and_contain(const Invocation& call) {
+  Request request;
+  lifecycle::Global global = call.global;
+  OptionParser parser(
+      "sandbox", "[--] COMMAND [ARGUMENT...]",
+      "Run one command contained, without an engine: no network, no privileges, nothing of this host but "
+      "its programs, and a deadline. The exit status is the command's, 124 at the deadline, 125 for an "
+      "error of agentrun itself.",
+      Order::before_operand);
+  add_options(parser, request, global);
+  const auto parsed = TRY(parser.operands(1).parse(call.arguments));
+  if (parsed.help) return print(parser.help());
+  request.sandbox.args = parsed.operands;
+  TRY(resolve_paths(request.sandbox));
+  return contain(request, std::move(global));
+}
+
+}  // namespace
+
+Result<int> sandbox_command(const Invocation& call) {
+  Result<int> result = parse_and_contain(call);
+  if (result.has_value()) return result;
+  Error error = std::move(result).error();
+  if (error.exit_status == 1) error.exit_status = kOwnErrorExit;
+  return error;
+}
+
+}  // namespace agentrun::cli
