@@ -36,9 +36,8 @@ std::string directory_from(const char* variable) {
   return value != nullptr && value[0] == '/' ? text::clean_path(value) : std::string();
 }
 
-EngineDirectories engine_directories() {
-  EngineDirectories directories;
-  if (is_host_root()) return directories;
+UserDirectories user_directories() {
+  UserDirectories directories;
   directories.run = directory_from("XDG_RUNTIME_DIR");
   directories.data = directory_from("XDG_DATA_HOME");
   if (!directories.data.empty()) return directories;
@@ -63,20 +62,37 @@ policy::Facts host_facts(sandbox::CgroupManager manager) {
   return facts;
 }
 
+std::vector<std::string> engine_stores(const UserDirectories* user) {
+  if (user == nullptr) {
+    return {"/var/lib/containers/storage",
+            "/run/containers/storage",  // Podman, CRI-O
+            "/var/lib/containerd",
+            "/run/containerd",  // its CRI plugin, bundles
+            "/var/lib/docker",
+            "/run/docker"};
+  }
+  std::vector<std::string> stores;
+  if (!user->data.empty()) {
+    for (const char* const below : {"/containers/storage", "/containerd", "/docker"}) {
+      stores.push_back(user->data + below);
+    }
+  }
+  if (!user->run.empty()) {
+    for (const char* const below : {"/containers", "/containerd", "/docker"}) stores.push_back(user->run + below);
+  }
+  return stores;
+}
+
 Result<policy::Facts> gather_facts(const Global& global, const oci::Config& config, const std::string& bundle,
                                    const sandbox::BindSources& sources, const policy::Policy& policy) {
   policy::Facts facts = host_facts(global.cgroup_manager);
   facts.bundle = bundle;
-  std::vector<std::string> paths;
-  for (const auto& [index, source] : sources) {
-    facts.sources[index] = source.facts;
-    paths.push_back(source.facts.real_path);
-  }
-  facts.trusted_sources = engine_paths(paths, bundle, engine_directories());
+  for (const auto& [index, source] : sources) facts.sources[index] = source.facts;
+  const UserDirectories user = user_directories();
+  facts.trusted_sources = engine_stores(is_host_root() ? nullptr : &user);
   facts.namespaces_of_host = sandbox::joined_from_host(config);
   const std::string& profile = policy.apparmor.profile;
-  facts.apparmor_loaded =
-      !profile.empty() && sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(profile);
+  facts.apparmor_loaded = !profile.empty() && sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(profile);
   return facts;
 }
 

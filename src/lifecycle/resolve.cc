@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "org.agentrun.";
 constexpr std::size_t kPolicySizeLimit = 1u << 20;
-constexpr std::size_t kValueLimit = 64;         // bytes of a number
-constexpr std::size_t kEnvKeepLimit = 4096;     // bytes of the list of names
+constexpr std::size_t kValueLimit = 64;      // bytes of a number
+constexpr std::size_t kEnvKeepLimit = 4096;  // bytes of the list of names
 constexpr std::size_t kVariableNameLimit = 128;
 
 Error rejected(std::string_view annotation, std::string reason) {
@@ -107,20 +107,13 @@ bool variable_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
-bool looks_like_secret(std::string_view variable, const policy::Env& env) {
-  const std::string name = text::to_lower(variable);
-  return std::any_of(env.secrets.begin(), env.secrets.end(), [&](const std::string& pattern) {
-    return text::glob_match(text::to_lower(pattern), name);
-  });
-}
-
 // Names, separated by commas or spaces; no globs: a caller's "*" would be no filter at all.
 Result<void> keep_env(std::string_view annotation, const std::string& value, policy::Policy& policy) {
   std::string list = value;
   std::replace(list.begin(), list.end(), ',', ' ');
   for (const std::string_view name : text::split_words(list)) {
     if (!variable_name(name)) return rejected(annotation, "not a variable's name: " + std::string(name.substr(0, 64)));
-    if (looks_like_secret(name, policy.env)) {
+    if (policy::looks_like_secret(name, policy.env)) {
       return rejected(annotation, std::string(name) + " looks like a secret, and those are never kept");
     }
     auto& keep = policy.env.keep;
@@ -159,6 +152,8 @@ Result<policy::Policy> resolve_policy(const Global& global, const oci::Annotatio
     // A caller who asks for a limit gets it, under the policy that has none of its own too.
     if (setting->tightens) policy.change_nothing = false;
   }
+  auto& writable = policy.mounts.allow_writable;
+  writable.insert(writable.end(), global.writable_sources.begin(), global.writable_sources.end());
   return policy;
 }
 

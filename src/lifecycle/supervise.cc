@@ -133,15 +133,16 @@ class Watch {
     // Delete may have taken the directory away; then nobody will ask.
     static_cast<void>(it_.container.write_exit_note(note));
     if (!it_.record.audit) return;
-    const std::string text = status ? word(WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status))
-                                    : std::string("\"unknown\"");
-    static_cast<void>(append_audit("exit", it_.record.id,
-                                   "\"status\":" + text + ",\"reason\":\"" + note.reason +
-                                       "\",\"oom_kills\":" + std::to_string(oom_kills)));
+    const std::string text =
+        status ? word(WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status)) : std::string("\"unknown\"");
+    static_cast<void>(append_audit(
+        "exit", it_.record.id,
+        "\"status\":" + text + ",\"reason\":\"" + note.reason + "\",\"oom_kills\":" + std::to_string(oom_kills)));
   }
 
-  // The kernel tells the status once the parent has reaped (the pidfd then has POLLHUP, Linux 6.15). A parent that never
-  // does so, and a delete that wants us gone, are not waited for; nor is a kernel that will never tell (before 6.13).
+  // The kernel tells the status once the parent has reaped (the pidfd then has POLLHUP, Linux 6.15). A parent that
+  // never does so, and a delete that wants us gone, are not waited for; nor is a kernel that will never tell
+  // (before 6.13).
   void wait_for_reap() {
     PidfdInfo info;
     if (ioctl(it_.process.get(), kPidfdGetInfo, &info) != 0 && errno == ENOTTY) return;
@@ -228,8 +229,8 @@ Result<bool> kill_overdue(const Container& container, const Record& record, int 
   if (note.kill_pending != pending_before) static_cast<void>(container.write_exit_note(note));
   if (record.audit && (first || note.kill_pending != pending_before)) {
     TRY(append_audit("kill", record.id,
-                     std::string("\"reason\":\"") + reason + "\",\"signal\":\"SIGKILL\",\"pending\":" +
-                         (note.kill_pending ? "true" : "false")));
+                     std::string("\"reason\":\"") + reason +
+                         "\",\"signal\":\"SIGKILL\",\"pending\":" + (note.kill_pending ? "true" : "false")));
   }
   return gone;
 }

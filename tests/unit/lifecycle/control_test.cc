@@ -76,7 +76,8 @@ TEST_F(ControlTest, KillIsInTheAuditTrail) {
   record.audit = true;
   ASSERT_TRUE(container.write_record(record));
   EXPECT_EQ(message(kill(global_, "a", SIGTERM, false)), "ok");
-  EXPECT_NE(read_text(scratch_ + "/log/audit.jsonl").find("\"event\":\"kill\",\"container\":\"a\",\"signal\":\"SIGTERM\",\"number\":15,\"all\":false"),
+  EXPECT_NE(read_text(scratch_ + "/log/audit.jsonl")
+                .find("\"event\":\"kill\",\"container\":\"a\",\"signal\":\"SIGTERM\",\"number\":15,\"all\":false"),
             std::string::npos);
 }
 
