@@ -30,16 +30,18 @@ struct Facts {
   std::string bundle;                          // absolute
   bool as_root = true;                         // the caller is root of the host
   std::map<std::size_t, SourceFacts> sources;  // by index in config.mounts; binds only
-  std::vector<std::string> trusted_sources;    // directories of the engine itself (its container storage and run directory)
-  std::vector<std::string> namespaces_of_host; // of "network" "pid" ...: those that a path in the config joins and that
-                                               // are the host's own
-  bool apparmor_loaded = false;                // policy.apparmor.profile can be used
+  std::vector<std::string>
+      trusted_sources;  // directories of the engine itself (its container storage and run directory)
+  std::vector<std::string> namespaces_of_host;  // of "network" "pid" ...: those that a path in the config joins and
+                                                // that are the host's own
+  bool apparmor_loaded = false;                                      // policy.apparmor.profile can be used
   bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true;  // controllers that can be had
-  std::vector<std::uint64_t> huge_page_sizes;  // bytes; those that the host has
+  std::vector<std::uint64_t> huge_page_sizes;                        // bytes; those that the host has
 };
 
+// Of an environment variable `before` and `after` are its name only, of a hook its path: values may be secrets.
 struct Change {
-  std::string pointer;  // JSON pointer into config.json
+  std::string pointer;  // JSON pointer into config.json as it came in; "/-" for what is added to the end of a list
   std::string before;   // JSON; empty: was not there
   std::string after;    // JSON; empty: is gone
   std::string rule;     // "strict /mounts/force_readonly": what asked for it
@@ -48,15 +50,17 @@ struct Change {
 struct Report {
   std::string policy;
   std::vector<Change> changes;
+  std::vector<std::string> notes;  // what people should know though the config did not change: "the working directory /
+                                   // stays read-only", "no cpu controller here: ..."
 };
 
-std::string print_report(const Report& report);          // JSON
+std::string print_report(const Report& report);  // JSON
 Result<Report> parse_report(std::string_view json, std::string_view name);
-std::string explain_report(const Report& report);        // a table for people
+std::string explain_report(const Report& report);  // a table for people
 
 // What the container may write to when its root is read-only. One tmpfs of `size` holds all of it.
 struct Writable {
-  std::int64_t size = 0;    // bytes
+  std::int64_t size = 0;  // bytes
   std::int64_t inodes = 0;
   std::vector<std::string> empty;     // become empty directories, mode 1777 (/run: 0755)
   std::vector<std::string> overlays;  // keep the image's content below
@@ -66,12 +70,12 @@ struct Writable {
 struct Effective {
   oci::Config config;
   Report report;
-  std::string policy;                  // its name
+  std::string policy;  // its name
   std::optional<Writable> writable;
-  bool empty_network = false;          // look at the interfaces again at start, and unshare again if there is more than lo
-  std::string seccomp_program;         // stacked after the config's own; empty: none
+  bool empty_network = false;   // look at the interfaces again at start, and unshare again if there is more than lo
+  std::string seccomp_program;  // stacked after the config's own; empty: none
   bool landlock = false;
-  std::optional<std::int64_t> cpu_mask_width;  // CPUs
+  std::optional<std::int64_t> cpu_mask_width;                             // CPUs
   std::optional<std::int64_t> deadline, exec_deadline, created_deadline;  // microseconds
   bool audit = false;
 };

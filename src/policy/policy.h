@@ -16,9 +16,9 @@
 namespace agentrun::policy {
 
 struct Env {
-  bool filter = false;                // keep only `keep`
-  std::vector<std::string> keep;      // names or globs ("LC_*")
-  std::vector<std::string> secrets;   // globs that a caller's org.agentrun.env.keep may never name
+  bool filter = false;               // keep only `keep`
+  std::vector<std::string> keep;     // names or globs ("LC_*")
+  std::vector<std::string> secrets;  // globs that a caller's org.agentrun.env.keep may never name
   std::map<std::string, std::string> set;
 };
 
@@ -27,47 +27,49 @@ struct Rootfs {
 };
 
 struct Workdir {
-  bool writable = false;                     // tmpfs for /tmp /var/tmp /run, overlays over HOME and cwd
-  std::optional<std::int64_t> size;          // bytes; at most half of the memory limit all the same
+  bool writable = false;             // tmpfs for /tmp /var/tmp /run, overlays over HOME and cwd
+  std::optional<std::int64_t> size;  // bytes; at most half of the memory limit all the same
   std::optional<std::int64_t> inodes;
-  std::vector<std::string> empty;            // directories that are replaced by empty ones: /tmp ...
-  bool home = false, cwd = false;            // overlays
-  std::vector<std::string> never;            // never over these: / /etc /usr /proc /sys /dev
+  std::vector<std::string> empty;  // directories that are replaced by empty ones: /tmp ...
+  bool home = false, cwd = false;  // overlays
+  std::vector<std::string> never;  // never over these: / /etc /usr /proc /sys /dev
 };
 
 struct Mounts {
-  bool restrict_binds = false;               // the rules below
-  std::vector<std::string> refuse_sources;   // this path, what is above it, and what is below it: create fails
-  std::vector<std::string> allow_writable;   // sources (and below) that the administrator lists
-  bool refuse_special = false;               // sockets, devices, FIFOs as sources
+  bool restrict_binds = false;              // the rules below
+  std::vector<std::string> refuse_sources;  // this path, what is above it, and what is below it: create fails
+  std::vector<std::string> allow_sources;   // globs: these (and below), below a refused one, may be bound all the same
+  std::vector<std::string> allow_writable;  // sources (and below) that the administrator lists: not refused either
+  bool refuse_special = false;              // sockets, devices, FIFOs as sources
   bool force_readonly = false, force_nosuid = false, force_nodev = false;
-  bool restrict_types = false;               // only bind, proc, sysfs, tmpfs, devpts, mqueue, cgroup
+  bool restrict_types = false;  // only bind, proc, sysfs, tmpfs, devpts, mqueue, cgroup
 };
 
 enum class NetworkMode { config, none, inherit };
 
 struct Network {
-  NetworkMode mode = NetworkMode::config;    // config: as config.json says
+  NetworkMode mode = NetworkMode::config;  // config: as config.json says
 };
 
 struct Limits {
-  std::optional<std::int64_t> memory;        // bytes
+  std::optional<std::int64_t> memory;  // bytes
   bool no_swap = false;
-  std::optional<std::int64_t> cpus;          // milliCPU
-  bool cpu_mask = false;                     // an affinity mask ceil(cpus) wide
+  std::optional<std::int64_t> cpus;  // milliCPU
+  bool cpu_mask = false;             // an affinity mask ceil(cpus) wide
   std::optional<std::int64_t> pids;
   std::optional<std::uint64_t> nofile, fsize, core;
   bool no_hugepages = false;
+  bool normal_priority = false;  // no real-time, no niceness below 0, no OOM protection, no cache or NUMA claims
 };
 
 struct Deadline {
-  std::optional<std::int64_t> container;     // microseconds from start
-  std::optional<std::int64_t> exec;          // microseconds; at most what is left of the container's
-  std::optional<std::int64_t> created;       // microseconds from create to start
+  std::optional<std::int64_t> container;  // microseconds from start
+  std::optional<std::int64_t> exec;       // microseconds; at most what is left of the container's
+  std::optional<std::int64_t> created;    // microseconds from create to start
 };
 
 struct Namespaces {
-  bool private_all = false;                  // pid mount ipc uts cgroup network are new; a host's is replaced
+  bool private_all = false;  // pid mount ipc uts cgroup network are new; a host's is replaced
 };
 
 struct User {
@@ -76,16 +78,16 @@ struct User {
 };
 
 struct Capabilities {
-  bool restrict = false;                     // all five sets are cut to `keep`
+  bool restrict = false;  // all five sets are cut to `keep`
   std::vector<std::string> keep;
 };
 
 struct Seccomp {
-  std::string program;                       // "strict": ours, stacked on the config's; empty: none
+  std::string program;  // "strict": ours, stacked on the config's; empty: none
 };
 
 struct Apparmor {
-  std::string profile;                       // stacked on the config's when it is loaded; empty: none
+  std::string profile;  // stacked on the config's when it is loaded; empty: none
 };
 
 struct Landlock {
@@ -101,16 +103,16 @@ struct Sysctl {
 };
 
 struct Hooks {
-  bool refuse_config = false;                // hooks of config.json do not run (reported)
-  std::vector<std::string> directories;      // but for executables in these root-owned directories
+  bool refuse_config = false;            // hooks of config.json do not run (reported)
+  std::vector<std::string> directories;  // but for executables in these root-owned directories
 };
 
 struct Annotations {
-  bool ignore_runtime = false;               // run.oci.*, org.systemd.property.* ...: dropped and reported
+  bool ignore_runtime = false;  // run.oci.*, org.systemd.property.* ...: dropped and reported
 };
 
 struct Masks {
-  std::vector<std::string> masked, readonly; // added to the config's
+  std::vector<std::string> masked, readonly;  // added to the config's
 };
 
 struct Audit {
@@ -118,8 +120,8 @@ struct Audit {
 };
 
 struct Policy {
-  std::string name;      // "strict", or the file
-  std::string extends;   // resolved by the loader
+  std::string name;             // "strict", or the file
+  std::string extends;          // resolved by the loader
   bool change_nothing = false;  // oci
   Env env;
   Rootfs rootfs;
@@ -143,9 +145,17 @@ struct Policy {
   std::vector<std::string> require;  // "seccomp" "namespaces" "cgroup.memory" "cgroup.pids"
 };
 
-// Parses one policy file. `name` stands in errors for the file. Unknown keys, wrong types, negative and overflowing
-// numbers are refused with the JSON pointer. `extends` names a built-in policy whose values it starts from.
+// Parses one policy file. `name` stands in errors for the file, and becomes the policy's. Unknown keys, wrong types,
+// negative and overflowing numbers are refused with the JSON pointer. `extends` names a built-in policy whose values it
+// starts from; without it that is strict, so that a forgotten line never makes an open policy.
 Result<Policy> parse_policy(std::string_view json, std::string_view name);
+
+// The whole policy, nothing inherited: parse_policy(print_policy(p), p.name) is p. It is what a container's directory
+// keeps, for exec and update.
+std::string print_policy(const Policy& policy);
+
+// Whether a name of an environment variable is of the kind that org.agentrun.env.keep may never name.
+bool looks_like_secret(std::string_view variable, const Env& env);
 
 // The policies that are built in, from policies/*.json of the source tree.
 Result<Policy> builtin_policy(std::string_view name);

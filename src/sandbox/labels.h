@@ -1,4 +1,8 @@
-// AppArmor and SELinux labels for the next execve, written through a procfs fd that was verified (CVE-2019-16884).
+// AppArmor and SELinux labels for the execve of the container's program, written through a procfs fd that was verified
+// (CVE-2019-16884, CVE-2025-52881).
+//
+// A label is spent by the next execve, whichever that is, and the next one is that of the last step. So nothing is
+// written here: what is returned goes into Launch, and the last step writes it right before the program's own execve.
 #pragma once
 
 #include <string>
@@ -7,12 +11,18 @@
 
 namespace agentrun::sandbox {
 
-bool apparmor_enabled();                             // the kernel enforces it
+bool apparmor_enabled();  // the kernel enforces it
 bool apparmor_profile_loaded(const std::string& profile);
 bool selinux_enabled();
 
-// `procfs`: an fd of a procfs root in which this process is. A label that is asked for where the module is off is refused.
-Result<void> set_apparmor_on_exec(int procfs, const std::string& profile);
-Result<void> set_selinux_on_exec(int procfs, const std::string& label);
+struct ExecLabel {
+  std::string file;  // below procfs: "thread-self/attr/apparmor/exec"
+  std::string text;  // "exec containers-default"
+};
+
+// In the child. `procfs`: an fd of a procfs root in which this process is, and on which nobody else can mount. A label
+// that is asked for where the module is off is refused.
+Result<ExecLabel> apparmor_on_exec(int procfs, const std::string& profile);
+Result<ExecLabel> selinux_on_exec(int procfs, const std::string& label);
 
 }  // namespace agentrun::sandbox

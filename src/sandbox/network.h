@@ -14,7 +14,9 @@ Result<void> loopback_up();
 Result<std::vector<std::string>> interfaces();
 
 // Under `network: none`, right before the program runs: an engine may have configured the namespace between create and
-// start. Anything but lo there, and a fresh namespace takes its place; with CAP_SYS_ADMIN still on. Says if it did.
+// start. Anything but lo there, and a fresh namespace takes its place; with CAP_SYS_ADMIN still on. Says if it did. The
+// tunnel devices that the kernel puts into every namespace where their modules are loaded (tunl0, sit0, ...) are no
+// configuration as long as they are down.
 Result<bool> ensure_empty_network();
 
 }  // namespace agentrun::sandbox

@@ -15,27 +15,31 @@ namespace agentrun::sandbox {
 
 struct SeccompProgram {
   std::vector<sock_filter> instructions;
-  unsigned flags = 0;       // SECCOMP_FILTER_FLAG_*
-  bool listener = false;    // wants NEW_LISTENER: listenerPath
+  unsigned flags = 0;     // SECCOMP_FILTER_FLAG_*
+  bool listener = false;  // wants NEW_LISTENER: listenerPath
 };
 
-// libseccomp: up to 17 ms for three architectures.
+// By libseccomp; up to 17 ms for three architectures. Names of system calls that libseccomp does not know are skipped,
+// as runc and crun do; unknown actions, operators, architectures and flags are errors. TSYNC has nothing to do before
+// execve (one thread) and excludes a listener, so it is accepted and left out of `flags`.
 Result<SeccompProgram> compile_seccomp(const oci::Seccomp& seccomp);
 
 // From the cache in the directory `cache` (0700, root's own) where it is, else compiled and stored there. The key is a
-// SHA-256 of length-prefixed fields of the whole profile, the versions of libseccomp and of agentrun, and the architecture.
-// A cache that cannot be written is no error.
+// SHA-256 of length-prefixed fields of the whole profile, the versions of libseccomp and of agentrun, and the
+// architecture. A cache that cannot be written is no error. An entry is used only if it is whole, by its own digest,
+// and nobody but us could have written it.
 Result<SeccompProgram> cached_seccomp(const oci::Seccomp& seccomp, int cache);
 
 // Ours by name ("strict"): instructions that were compiled at build time, for this architecture.
-Result<SeccompProgram> builtin_seccomp(const std::string& name);
+Result<std::vector<SeccompProgram>> builtin_seccomp(const std::string& name);
 
-// The order in which both can be loaded: the config's first unless it denies seccomp(2); a refusal where neither order
-// works (DESIGN 6, pitfalls).
-struct SeccompStack {
-  std::vector<SeccompProgram> programs;  // in the order of loading
-};
-Result<SeccompStack> stack_seccomp(SeccompProgram config, bool config_denies_seccomp, SeccompProgram ours);
-bool denies_seccomp_call(const oci::Seccomp& seccomp);  // would seccomp(2) with SET_MODE_FILTER be refused by it
+// The order in which both can be loaded: the config's first unless it denies seccomp(2), ours then; a refusal where
+// neither order works. `config` is empty where the config has no profile.
+Result<std::vector<SeccompProgram>> stack_seccomp(std::vector<SeccompProgram> config, bool config_denies_seccomp,
+                                                  std::vector<SeccompProgram> ours);
+
+// Would seccomp(SECCOMP_SET_MODE_FILTER, 0, ...) be anything but allowed by it? A profile that leaves it to its
+// listener counts as denying: the listener may say no.
+bool denies_seccomp_call(const oci::Seccomp& seccomp);
 
 }  // namespace agentrun::sandbox

@@ -2,6 +2,7 @@
 // slave is opened by TIOCGPTPEER, never by name; ptmx and devpts are verified).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,10 @@ struct Terminal {
 
 // In the entered root.
 Result<Terminal> open_terminal(const std::optional<oci::ConsoleSize>& size);
+
+// The slave's owner becomes `uid`, so that the program can open its own terminal by name, as after a login. It was made
+// by us a moment ago and nobody else has it: not so the fds 0 to 2 that an engine hands in, which are never chowned.
+Result<void> give_terminal(const Terminal& terminal, std::uint32_t uid);
 
 // Binds the slave on /dev/console of the entered root (created if missing; never through a symlink).
 Result<void> bind_console(const Terminal& terminal);

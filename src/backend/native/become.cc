@@ -44,19 +44,22 @@ Result<void> set_limits_and_priorities(const BecomeRequest& request) {
   return ok();
 }
 
-Result<void> set_labels(const BecomeRequest& request) {
+Result<std::vector<sandbox::ExecLabel>> labels_of(const BecomeRequest& request) {
   const oci::Process& process = *request.process;
+  std::vector<sandbox::ExecLabel> labels;
   if (!process.apparmor_profile.empty()) {
-    TRY(sandbox::set_apparmor_on_exec(request.procfs, process.apparmor_profile));
+    labels.push_back(TRY(sandbox::apparmor_on_exec(request.procfs, process.apparmor_profile)));
   }
-  if (!process.selinux_label.empty()) TRY(sandbox::set_selinux_on_exec(request.procfs, process.selinux_label));
-  return ok();
+  if (!process.selinux_label.empty()) {
+    labels.push_back(TRY(sandbox::selinux_on_exec(request.procfs, process.selinux_label)));
+  }
+  return labels;
 }
 
 // Without no_new_privs a filter can be loaded only with CAP_SYS_ADMIN, so it is loaded while that is there, and what
 // follows runs under it: the order of runc, for whose profiles the world's are written.
 Result<void> load_programs_with_privilege(const BecomeRequest& request) {
-  for (const auto& program : request.programs) TRY(sandbox::load_seccomp(program));
+  for (const auto& program : request.programs) TRY(sandbox::load_seccomp(program, request.listener_fd));
   return ok();
 }
 
@@ -75,11 +78,21 @@ Result<void> become_user(const BecomeRequest& request) {
   return ok();
 }
 
-Result<void> prepare(const BecomeRequest& request) {
-  TRY(set_labels(request));
+struct Prepared {
+  std::vector<sandbox::ExecLabel> labels;
+  UniqueFd programs;
+};
+
+// What needs an fd comes before the limits: with a small RLIMIT_NOFILE or RLIMIT_FSIZE there would be none to have.
+Result<Prepared> prepare(const BecomeRequest& request) {
+  Prepared prepared;
+  prepared.labels = TRY(labels_of(request));
+  if (request.process->no_new_privileges && !request.programs.empty()) {
+    prepared.programs = TRY(sandbox::seal_programs(request.programs));
+  }
   TRY(set_limits_and_priorities(request));
   TRY(become_user(request));
-  return ok();
+  return prepared;
 }
 
 }  // namespace
@@ -89,12 +102,15 @@ bool wants_procfs(const oci::Process& process) {
 }
 
 Error become(const BecomeRequest& request) {
-  if (auto prepared = prepare(request); !prepared) return std::move(prepared).error();
+  const auto prepared = prepare(request);
+  if (!prepared) return prepared.error();
   sandbox::Launch launch;
   launch.path = request.executable;
   launch.args = request.process->args;
   launch.env = request.env;
-  if (request.process->no_new_privileges) launch.programs = request.programs;
+  launch.programs_fd = prepared->programs.get();
+  launch.labels = prepared->labels;
+  launch.procfs = request.procfs;
   launch.error_fd = request.error_fd;
   launch.listener_fd = request.listener_fd;
   launch.preserve_fds = request.preserve_fds;

@@ -173,6 +173,7 @@ Result<void> Init::build() {
 
 Result<void> Init::open_console() {
   terminal_ = TRY(sandbox::open_terminal(config_.process->console_size));
+  TRY(sandbox::give_terminal(terminal_, config_.process->user.uid));
   TRY(sandbox::bind_console(terminal_));
   if (request_.console_socket) {
     TRY(sandbox::send_terminal(request_.console_socket.get(), terminal_));

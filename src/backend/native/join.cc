@@ -113,6 +113,7 @@ class Joiner {
 
   Result<void> open_console() {
     sandbox::Terminal terminal = TRY(sandbox::open_terminal(process_.console_size));
+    TRY(sandbox::give_terminal(terminal, process_.user.uid));
     if (request_.console_socket) {
       TRY(sandbox::send_terminal(request_.console_socket.get(), terminal));
     } else {

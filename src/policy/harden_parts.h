@@ -1,0 +1,57 @@
+// Inside policy/: the parts of harden(). Each takes the stricter of what it is given and the policy, in place, and
+// tells the log. None of them looks at the host: that is what Facts are for.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "oci/config.h"
+#include "policy/change_log.h"
+#include "policy/harden.h"
+#include "policy/policy.h"
+
+namespace agentrun::policy {
+
+struct Context {
+  const Policy& policy;
+  const Facts& facts;
+  ChangeLog& log;
+};
+
+// "apply policy strict /mounts/3/source: <reason>".
+Error refused(const Policy& policy, std::string pointer, std::string reason);
+
+// harden_process.cc. `container`: nullptr for the first process, else what an exec may not have more than.
+Result<void> harden_process(oci::Process& process, const oci::Config* container, const Context& context);
+
+// harden_linux.cc: everything of `linux` but resources; hooks and annotations.
+void harden_namespaces(oci::Config& config, const Context& context);
+void harden_linux(oci::Config& config, const Context& context);
+void harden_hooks(oci::Hooks& hooks, const Context& context);
+void harden_annotations(oci::Annotations& annotations, const Context& context);
+
+// harden_resources.cc
+enum class Missing { add, leave };  // limits that are not there: create adds them, update leaves what the cgroup has
+void harden_resources(std::optional<oci::Resources>& resources, Missing missing, const Context& context);
+void harden_device_rules(std::vector<oci::DeviceRule>& rules, Missing missing, const Context& context);
+bool standard_device(char type, std::int64_t major, std::optional<std::int64_t> minor);
+// CPUs that the quota is worth, rounded up; none where there is no quota.
+std::optional<std::int64_t> quota_width(const oci::Config& config);
+// Half of the memory limit, in bytes: the most that files in memory may take; none without a limit.
+std::optional<std::int64_t> half_of_memory(const oci::Config& config);
+
+// harden_mounts.cc: after harden_resources, which says how large a tmpfs may be. Never adds, removes or moves a mount:
+// Facts::sources and the open sources of the binds go by index.
+Result<void> harden_mounts(oci::Config& config, const Context& context);
+
+// bind_source.cc: whether a bind of this source may be there at all, and if the policy lets it be written to.
+enum class BindAccess { readonly, writable };
+Result<BindAccess> judge_bind(const oci::Mount& mount, std::size_t index, const Context& context);
+
+// writable.cc
+std::optional<Writable> plan_writable(const oci::Config& config, const Context& context);
+
+}  // namespace agentrun::policy

@@ -1,0 +1,120 @@
+#include "sandbox/executable.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "base/text.h"
+#include "base/unique_fd.h"
+#include "sys/file.h"
+
+namespace agentrun::sandbox {
+namespace {
+
+constexpr std::string_view kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+constexpr int kCannotExecute = 126, kNotFound = 127;
+
+// 0, or why execve would refuse the file.
+int obstacle(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return errno;
+  if (S_ISDIR(status.st_mode)) return EISDIR;
+  if (!S_ISREG(status.st_mode)) return EACCES;
+  if (faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0) return errno;
+  return 0;
+}
+
+Error cannot_open(const std::string& name, int code) {
+  Error error = os_error(code, "open executable `" + name + "`");
+  error.exit_status = code == ENOENT || code == ENOTDIR ? kNotFound : kCannotExecute;
+  return error;
+}
+
+std::string_view search_path(const std::vector<std::string>& env) {
+  constexpr std::string_view kName = "PATH=";
+  for (const std::string_view variable : env) {
+    if (variable.starts_with(kName)) return variable.substr(kName.size());
+  }
+  return kDefaultPath;
+}
+
+Result<UniqueFd> open_directory(int root, const std::string& path) {
+  // No magic links: /proc/self/fd/N leads to whatever directory of the host is still open (CVE-2024-21626), and would
+  // do so for mkdir before anything could be checked.
+  return sys::open_resolved(root, path, O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+}
+
+// Opens `path`, making what is missing of it. Each name is made by the fd of the directory that it is in.
+Result<UniqueFd> open_or_make(int root, const std::string& path) {
+  auto opened = open_directory(root, path);
+  if (opened || opened.error().code != ENOENT) return opened;
+  const std::string clean = text::clean_path(path);
+  std::string so_far = "/";
+  UniqueFd directory = TRY(open_directory(root, so_far));
+  for (const std::string_view name : text::split(clean, '/')) {
+    if (name.empty()) continue;
+    if (so_far != "/") so_far += '/';
+    so_far += name;
+    auto next = open_directory(root, so_far);
+    if (!next && next.error().code == ENOENT) {
+      const std::string own(name);
+      if (mkdirat(directory.get(), own.c_str(), 0755) != 0 && errno != EEXIST) return errno_error("mkdir", so_far);
+      next = open_directory(root, so_far);
+    }
+    directory = TRY(std::move(next));
+  }
+  return directory;
+}
+
+}  // namespace
+
+Result<std::string> find_executable(const std::string& name, const std::vector<std::string>& env) {
+  const auto not_found = [&] {
+    Error error = os_error(ENOENT, "executable file `" + name + "` not found in $PATH");
+    error.exit_status = kNotFound;
+    return error;
+  };
+  if (name.empty()) return not_found();
+  if (name.find('/') != std::string::npos) {
+    const int code = obstacle(name);
+    if (code != 0) return cannot_open(name, code);
+    return name;
+  }
+  bool denied = false;
+  for (const std::string_view directory : text::split(search_path(env), ':')) {
+    // execvp(3): an empty part is the working directory.
+    const std::string path = directory.empty() ? "./" + name : std::string(directory) + "/" + name;
+    const int code = obstacle(path);
+    if (code == 0) return path;
+    denied = denied || code == EACCES;
+  }
+  return denied ? cannot_open(name, EACCES) : not_found();
+}
+
+Result<void> enter_directory(const std::string& cwd) {
+  if (!cwd.starts_with('/')) return refusal("chdir to", "`" + cwd + "`", "not an absolute path");
+  const auto failed = [&](Error error) {
+    error.operation = "chdir to `" + cwd + "`" + (error.operation == "open" ? "" : ": " + error.operation);
+    if (error.object == cwd) error.object.clear();
+    return error;
+  };
+  const UniqueFd root = TRY(sys::open("/", O_PATH | O_DIRECTORY));
+  const auto directory = open_or_make(root.get(), cwd);
+  if (!directory) return failed(directory.error());
+  if (fchdir(directory->get()) != 0) return failed(errno_error("open"));
+  // By system call: the kernel prefixes "(unreachable)" where the directory is outside of the root, glibc has its own
+  // idea.
+  std::array<char, 4096> where{};
+  const long length = syscall(SYS_getcwd, where.data(), where.size());
+  if (length < 0) return failed(errno_error("getcwd"));
+  if (where[0] != '/') return refusal("chdir to `" + cwd + "`", {}, "it is outside of the container's root");
+  return ok();
+}
+
+}  // namespace agentrun::sandbox

@@ -1,0 +1,87 @@
+#include "sandbox/seccomp.h"
+
+#include <linux/seccomp.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace agentrun::sandbox {
+namespace {
+
+// Made from policies/seccomp/strict.json by src/tools/compile_seccomp.cc.
+constexpr sock_filter kStrict[] = {
+#include "sandbox/seccomp_strict.inc"
+};
+
+// Whether a comparison holds for seccomp(SECCOMP_SET_MODE_FILTER, 0, pointer); nothing where it is about the pointer.
+std::optional<bool> holds(const oci::SeccompArg& argument) {
+  constexpr std::array<std::uint64_t, 2> kArguments = {SECCOMP_SET_MODE_FILTER, 0};
+  if (argument.index >= kArguments.size()) return std::nullopt;
+  const std::uint64_t actual = kArguments[argument.index];
+  if (argument.op == "SCMP_CMP_NE") return actual != argument.value;
+  if (argument.op == "SCMP_CMP_LT") return actual < argument.value;
+  if (argument.op == "SCMP_CMP_LE") return actual <= argument.value;
+  if (argument.op == "SCMP_CMP_EQ") return actual == argument.value;
+  if (argument.op == "SCMP_CMP_GE") return actual >= argument.value;
+  if (argument.op == "SCMP_CMP_GT") return actual > argument.value;
+  if (argument.op == "SCMP_CMP_MASKED_EQ") return (actual & argument.value) == argument.value_two;
+  return std::nullopt;
+}
+
+bool lets_through(const std::string& action) { return action == "SCMP_ACT_ALLOW" || action == "SCMP_ACT_LOG"; }
+
+bool certainly_matches(const oci::SeccompRule& rule) {
+  return std::all_of(rule.args.begin(), rule.args.end(), [](const auto& argument) { return holds(argument) == true; });
+}
+
+bool may_match(const oci::SeccompRule& rule) {
+  // Not "all may hold": a rule that names an argument twice is any of its comparisons (see add_call).
+  return rule.args.empty() ||
+         std::any_of(rule.args.begin(), rule.args.end(), [](const auto& argument) { return holds(argument) != false; });
+}
+
+}  // namespace
+
+Result<std::vector<SeccompProgram>> builtin_seccomp(const std::string& name) {
+  if (name != "strict") return refusal("seccomp program", name, "there is no built-in program of that name");
+  SeccompProgram program;
+  program.instructions.assign(std::begin(kStrict), std::end(kStrict));
+  return std::vector<SeccompProgram>{std::move(program)};
+}
+
+bool denies_seccomp_call(const oci::Seccomp& seccomp) {
+  bool allowed = lets_through(seccomp.default_action);
+  for (const oci::SeccompRule& rule : seccomp.syscalls) {
+    if (std::find(rule.names.begin(), rule.names.end(), "seccomp") == rule.names.end()) continue;
+    if (!lets_through(rule.action)) {
+      // With the default action's own name libseccomp drops the rule, and nothing is lost: that one denies as well.
+      if (may_match(rule)) return true;
+    } else if (certainly_matches(rule)) {
+      allowed = true;
+    }
+  }
+  return !allowed;
+}
+
+Result<std::vector<SeccompProgram>> stack_seccomp(std::vector<SeccompProgram> config, bool config_denies_seccomp,
+                                                  std::vector<SeccompProgram> ours) {
+  std::vector<SeccompProgram> first = std::move(config), last = std::move(ours);
+  if (config_denies_seccomp) {
+    const bool listens = std::any_of(first.begin(), first.end(), [](const auto& program) { return program.listener; });
+    if (listens && !last.empty()) {
+      return refusal("seccomp", {},
+                     "the profile refuses seccomp(2), so that the policy's filter cannot be loaded after it, and has a "
+                     "listener, which the policy's filter would refuse before it");
+    }
+    std::swap(first, last);
+  }
+  // Ours last where that is possible: of several ERRNO results the last loaded filter's wins, and ours are those that
+  // programs know how to live with. Ours refuses listeners, so that the config's has to be there before it.
+  std::move(last.begin(), last.end(), std::back_inserter(first));
+  return first;
+}
+
+}  // namespace agentrun::sandbox

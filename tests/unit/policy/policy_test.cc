@@ -1,0 +1,262 @@
+#include "policy/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <fstream>
+#include <sstream>
+
+namespace agentrun::policy {
+namespace {
+
+std::string error_of(std::string_view json) {
+  const auto policy = parse_policy(json, "p.json");
+  return policy ? "accepted" : policy.error().message();
+}
+
+Policy parsed(std::string_view json) {
+  const auto policy = parse_policy(json, "p.json");
+  EXPECT_TRUE(policy) << policy.error().message();
+  return policy ? *policy : Policy();
+}
+
+TEST(BuiltinPolicies, AreThere) {
+  EXPECT_EQ(builtin_names(), (std::vector<std::string>{"build", "oci", "session", "strict"}));
+  for (const auto& name : builtin_names()) {
+    const auto policy = builtin_policy(name);
+    ASSERT_TRUE(policy) << policy.error().message();
+    EXPECT_EQ(policy->name, name);
+    EXPECT_EQ(policy->change_nothing, name == "oci");
+  }
+  EXPECT_FALSE(builtin_policy("nothing"));
+  EXPECT_FALSE(builtin_policy(""));
+  EXPECT_EQ(builtin_text("nothing"), "");
+}
+
+TEST(BuiltinPolicies, StrictIsWhatIsPromised) {
+  const Policy p = *builtin_policy("strict");
+  EXPECT_TRUE(p.env.filter && p.rootfs.readonly && p.workdir.writable && p.workdir.home && p.workdir.cwd);
+  EXPECT_EQ(p.workdir.empty, (std::vector<std::string>{"/tmp", "/var/tmp", "/run"}));
+  EXPECT_TRUE(p.mounts.restrict_binds && p.mounts.refuse_special && p.mounts.force_readonly && p.mounts.force_nosuid &&
+              p.mounts.force_nodev && p.mounts.restrict_types);
+  EXPECT_TRUE(p.mounts.allow_writable.empty());
+  EXPECT_EQ(p.network.mode, NetworkMode::none);
+  EXPECT_EQ(p.limits.memory, 512ll << 20);
+  EXPECT_EQ(p.limits.cpus, 1000);
+  EXPECT_EQ(p.limits.pids, 128);
+  EXPECT_EQ(p.limits.nofile, 1024u);
+  EXPECT_EQ(p.limits.fsize, 256u << 20);
+  EXPECT_EQ(p.limits.core, 0u);
+  EXPECT_TRUE(p.limits.no_swap && p.limits.cpu_mask && p.limits.no_hugepages && p.limits.normal_priority);
+  EXPECT_EQ(p.deadline.container, 600'000'000);
+  EXPECT_EQ(p.deadline.created, 600'000'000);
+  EXPECT_TRUE(p.namespaces.private_all && p.user.no_new_privileges && p.user.refuse_root_with_capabilities);
+  EXPECT_TRUE(p.capabilities.restrict && p.capabilities.keep.empty());
+  EXPECT_EQ(p.seccomp.program, "strict");
+  EXPECT_EQ(p.apparmor.profile, "agentrun-strict");
+  EXPECT_TRUE(p.landlock.enable && p.devices.standard_only && p.sysctl.namespaced_only && p.hooks.refuse_config &&
+              p.annotations.ignore_runtime && p.audit.enable);
+  EXPECT_EQ(p.require, (std::vector<std::string>{"seccomp", "namespaces", "cgroup.memory", "cgroup.pids"}));
+}
+
+TEST(BuiltinPolicies, OthersAreStrictWithMoreRoom) {
+  const Policy strict = *builtin_policy("strict");
+  for (const char* name : {"build", "session"}) {
+    const Policy p = *builtin_policy(name);
+    EXPECT_EQ(p.extends, "strict");
+    EXPECT_EQ(p.env.keep, strict.env.keep);
+    EXPECT_EQ(p.mounts.refuse_sources, strict.mounts.refuse_sources);
+    EXPECT_EQ(p.network.mode, NetworkMode::none);
+    EXPECT_TRUE(p.capabilities.restrict && p.capabilities.keep.empty() && p.seccomp.program == "strict");
+    EXPECT_GT(*p.limits.memory, *strict.limits.memory);
+  }
+  EXPECT_EQ(builtin_policy("session")->deadline.container, 86'400'000'000);
+}
+
+// A file that says one thing about memory must not be a policy that says nothing about the rest.
+TEST(ParsePolicy, StartsFromStrict) {
+  const Policy p = parsed(R"({"limits": {"memory": "1G"}})");
+  EXPECT_EQ(p.limits.memory, 1ll << 30);
+  EXPECT_EQ(p.extends, "strict");
+  EXPECT_TRUE(p.capabilities.restrict);
+  EXPECT_EQ(p.name, "p.json");
+  EXPECT_TRUE(parsed("{}").rootfs.readonly);
+}
+
+TEST(ParsePolicy, ExtendsWhatItNames) {
+  const Policy p = parsed(R"({"extends": "oci", "limits": {"pids": 7}})");
+  EXPECT_FALSE(p.change_nothing);
+  EXPECT_FALSE(p.capabilities.restrict);
+  EXPECT_EQ(p.limits.pids, 7);
+  EXPECT_TRUE(parsed(R"({"extends": "oci"})").change_nothing);
+  EXPECT_TRUE(parsed(R"({"change_nothing": true, "description": "plain"})").change_nothing);
+  EXPECT_NE(error_of(R"({"extends": "loose"})").find("/extends"), std::string::npos);
+  EXPECT_NE(error_of(R"({"extends": "p.json"})").find("/extends"), std::string::npos);
+  EXPECT_NE(error_of(R"({"change_nothing": true, "limits": {"pids": 1}})").find("/change_nothing"), std::string::npos);
+}
+
+TEST(ParsePolicy, ListsAreReplacedOrAddedTo) {
+  EXPECT_EQ(parsed(R"({"env": {"keep": ["A"]}})").env.keep, std::vector<std::string>{"A"});
+  const auto keep = parsed(R"({"env": {"keep": {"add": ["A", "PATH"]}}})").env.keep;
+  EXPECT_EQ(keep.size(), builtin_policy("strict")->env.keep.size() + 1);
+  EXPECT_EQ(keep.back(), "A");
+  EXPECT_NE(error_of(R"({"env": {"keep": {"remove": ["A"]}}})"), "accepted");
+  EXPECT_NE(error_of(R"({"env": {"keep": "A"}})").find("/env/keep: expected an array"), std::string::npos);
+}
+
+TEST(ParsePolicy, BoundsAreTextsOrNumbers) {
+  const Policy p =
+      parsed(R"({"limits": {"memory": 1073741824, "cpus": "1.5", "pids": "none", "fsize": "10k", "core": "1M"},
+                              "workdir": {"size": "64M", "inodes": 100}, "deadline": {"container": "1h30m", "exec": "none"}})");
+  EXPECT_EQ(p.limits.memory, 1ll << 30);
+  EXPECT_EQ(p.limits.cpus, 1500);
+  EXPECT_EQ(p.limits.pids, std::nullopt);
+  EXPECT_EQ(p.limits.fsize, 10240u);
+  EXPECT_EQ(p.limits.core, 1u << 20);
+  EXPECT_EQ(p.workdir.size, 64 << 20);
+  EXPECT_EQ(p.deadline.container, 5'400'000'000);
+  EXPECT_EQ(p.deadline.exec, std::nullopt);
+  EXPECT_EQ(parsed(R"({"limits": {"cpus": 2}})").limits.cpus, 2000);
+  EXPECT_EQ(
+      parsed(R"({"apparmor": {"profile": "none"}, "seccomp": {"program": "none"}, "require": []})").apparmor.profile,
+      "");
+}
+
+// Each says where and why: the pointer is what an administrator searches for.
+TEST(ParsePolicy, RefusesAndNamesThePlace) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {R"({"limit": {}})", "/limit"},
+      {R"({"limits": {"memroy": 1}})", "/limits/memroy"},
+      {R"({"limits": {"memory": -1}})", "/limits/memory"},
+      {R"({"limits": {"memory": 0}})", "/limits/memory"},
+      {R"({"limits": {"memory": 1e30}})", "/limits/memory"},
+      {R"({"limits": {"memory": 1.5}})", "/limits/memory"},
+      {R"({"limits": {"memory": 9223372036854775808}})", "/limits/memory"},
+      {R"({"limits": {"memory": "512X"}})", "/limits/memory"},
+      {R"({"limits": {"memory": "-1"}})", "/limits/memory"},
+      {R"({"limits": {"memory": "99999999999T"}})", "/limits/memory"},
+      {R"({"limits": {"memory": true}})", "/limits/memory"},
+      {R"({"limits": {"cpus": "0"}})", "/limits/cpus"},
+      {R"({"limits": {"cpus": 9223372036854775807}})", "/limits/cpus"},
+      {R"({"limits": {"cpus": "1.2345"}})", "/limits/cpus"},
+      {R"({"limits": {"pids": 0}})", "/limits/pids"},
+      {R"({"limits": {"pids": "many"}})", "/limits/pids"},
+      {R"({"limits": {"pids": 1e3}})", "/limits/pids"},
+      {R"({"limits": {"nofile": 0}})", "/limits/nofile"},
+      {R"({"limits": {"no_swap": "yes"}})", "/limits/no_swap"},
+      {R"({"limits": []})", "/limits"},
+      {R"({"deadline": {"container": 600}})", "/deadline/container"},
+      {R"({"deadline": {"container": "10"}})", "/deadline/container"},
+      {R"({"deadline": {"container": "0s"}})", "/deadline/container"},
+      {R"({"deadline": {"container": "99999999d"}})", "/deadline/container"},
+      {R"({"deadline": {"exec": "4000d"}})", "/deadline/exec"},
+      {R"({"env": {"keep": [""]}})", "/env/keep/0"},
+      {R"({"env": {"keep": {"add": ["A=B"]}}})", "/env/keep/add/0"},
+      {R"({"env": {"keep": [1]}})", "/env/keep/0"},
+      {R"({"env": {"set": {"": "x"}}})", "/env/set"},
+      {R"({"env": {"set": {"A": 1}}})", "/env/set/A"},
+      {R"({"workdir": {"empty": ["tmp"]}})", "/workdir/empty/0"},
+      {R"({"workdir": {"empty": ["/tmp/../etc"]}})", "/workdir/empty/0"},
+      {R"({"mounts": {"refuse_sources": ["/etc/"]}})", "/mounts/refuse_sources/0"},
+      {R"({"mounts": {"allow_writable": [""]}})", "/mounts/allow_writable/0"},
+      {R"({"network": {"mode": "host"}})", "/network/mode"},
+      {R"({"capabilities": {"keep": ["NET_RAW"]}})", "/capabilities/keep/0"},
+      {R"({"seccomp": {"program": "loose"}})", "/seccomp/program"},
+      {R"({"apparmor": {"profile": "a//&b"}})", "/apparmor/profile"},
+      {R"({"require": ["cgroup.gpu"]})", "/require/0"},
+      {R"({"env": {"filter": true, "filter": false}})", "/env/filter"},
+      {R"({"limits": {"memory": "none"}})", "/workdir"},
+      {R"({"limits": {"cpus": "none"}})", "/limits"},
+  };
+  for (const auto& [json, pointer] : cases) {
+    const std::string error = error_of(json);
+    EXPECT_NE(error.find("p.json"), std::string::npos) << json << ": " << error;
+    EXPECT_NE(error.find(pointer), std::string::npos) << json << ": " << error;
+  }
+  for (const char* text : {"", "null", "[]", "{", "\"strict\"", "{} {}"}) EXPECT_NE(error_of(text), "accepted") << text;
+}
+
+void expect_same(const Policy& a, const Policy& b) {
+  EXPECT_EQ(print_policy(a), print_policy(b));
+  EXPECT_EQ(a.limits.memory, b.limits.memory);
+  EXPECT_EQ(a.limits.cpus, b.limits.cpus);
+  EXPECT_EQ(a.deadline.container, b.deadline.container);
+  EXPECT_EQ(a.env.set, b.env.set);
+  EXPECT_EQ(a.env.keep, b.env.keep);
+  EXPECT_EQ(a.masks.masked, b.masks.masked);
+  EXPECT_EQ(a.require, b.require);
+  EXPECT_EQ(a.change_nothing, b.change_nothing);
+}
+
+TEST(PrintPolicy, IsReadBackAsItWas) {
+  for (const auto& name : builtin_names()) {
+    const Policy policy = *builtin_policy(name);
+    const auto again = parse_policy(print_policy(policy), policy.name);
+    ASSERT_TRUE(again) << again.error().message();
+    expect_same(policy, *again);
+    EXPECT_EQ(again->name, name);
+  }
+  const Policy odd = parsed(R"({"env": {"set": {"A": "q\"\\\n"}}, "limits": {"cpus": "0.05", "pids": "none"},
+                               "deadline": {"exec": "1h2m3s4ms5us"}, "workdir": {"size": "1G"}})");
+  const auto again = parse_policy(print_policy(odd), "p.json");
+  ASSERT_TRUE(again) << again.error().message();
+  expect_same(odd, *again);
+  EXPECT_EQ(again->limits.cpus, 50);
+  EXPECT_EQ(again->deadline.exec, odd.deadline.exec);
+}
+
+// The schema and the parser are one language: every key of the schema is known to the parser and the other way round.
+TEST(PolicySchema, HasTheKeysOfTheParser) {
+  std::ifstream file(SOURCE_DIR "/policies/schema.json");
+  std::stringstream text;
+  text << file.rdbuf();
+  const auto schema = boost::json::parse(text.str());
+  const auto& sections = schema.at("properties").as_object();
+  const auto printed = boost::json::parse(print_policy(*builtin_policy("strict"))).as_object();
+  std::size_t known = 0;
+  for (const auto& section : sections) {
+    const auto* properties = section.value().as_object().if_contains("properties");
+    if (properties == nullptr) continue;
+    ++known;
+    const auto* ours = printed.if_contains(section.key());
+    ASSERT_NE(ours, nullptr) << section.key();
+    EXPECT_EQ(properties->as_object().size(), ours->as_object().size()) << section.key();
+    for (const auto& property : properties->as_object()) {
+      EXPECT_TRUE(ours->as_object().contains(property.key())) << section.key() << "/" << property.key();
+    }
+  }
+  EXPECT_EQ(known + 2, printed.size());  // extends and require are no sections
+}
+
+// Every example of the reference is a policy.
+TEST(PolicyManual, ItsExamplesAreRight) {
+  std::ifstream file(SOURCE_DIR "/man/agentrun-policy.5");
+  std::string line;
+  std::string example;
+  bool literal = false;
+  std::size_t examples = 0;
+  while (std::getline(file, line)) {
+    if (line == ".Ed") {
+      if (!example.starts_with('{')) example = "{" + example + "}";
+      EXPECT_EQ(error_of(example), "accepted") << example;
+      example.clear();
+      literal = false;
+      ++examples;
+    } else if (literal) {
+      example += line + "\n";
+    }
+    if (line.starts_with(".Bd -literal")) literal = true;
+  }
+  EXPECT_GE(examples, 20u);
+}
+
+TEST(LooksLikeSecret, IsByName) {
+  const Env env = builtin_policy("strict")->env;
+  for (const char* name : {"AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "api_key", "DbPassword", "MY_CREDENTIALS"}) {
+    EXPECT_TRUE(looks_like_secret(name, env)) << name;
+  }
+  for (const char* name : {"PATH", "HOME", "LC_ALL", "MODE"}) EXPECT_FALSE(looks_like_secret(name, env)) << name;
+}
+
+}  // namespace
+}  // namespace agentrun::policy
