@@ -49,6 +49,9 @@ Result<void> enable(std::string file) {
   board = static_cast<Board*>(memory);  // zeroed by the kernel, which is the initial state of each member
   board->began_us = clock::monotonic_us();
   output_file() = std::move(file);
+  // Now, not when all is done: a job must not run and then fail for its trace.
+  const UniqueFd fd(::open(output_file().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd) return errno_error("open", output_file());
   return ok();
 }
 

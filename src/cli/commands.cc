@@ -21,12 +21,12 @@ const std::vector<Command>& commands() {
       {"pause", "freeze a container", pause_command},
       {"resume", "thaw a container", resume_command},
       {"update", "change the limits of a container", update_command},
-      {"features", "print what this runtime can", features_command},
-      {"spec", "write a config.json to begin with", spec_command},
+      {"features", "print what this runtime can", features_command, false},
+      {"spec", "write a config.json to begin with", spec_command, false},
       {"sandbox", "run one command contained, without an engine", sandbox_command},
-      {"policy", "list, show, check and explain policies", policy_command},
+      {"policy", "list, show, check and explain policies", policy_command, false},
       {"report", "print what the policy changed for a container", report_command},
-      {"version", "print the version", version_command},
+      {"version", "print the version", version_command, false},
   };
   return all;
 }

@@ -21,6 +21,7 @@ struct Command {
   const char* name;
   const char* summary;
   Result<int> (*run)(const Invocation&);  // the exit status
+  bool touches_containers = true;
 };
 
 // In the order in which --help lists them.

@@ -19,6 +19,7 @@
 #include "lifecycle/store.h"
 #include "oci/parse.h"
 #include "policy/harden.h"
+#include "sandbox/affinity.h"
 #include "sandbox/cgroup.h"
 #include "sys/file.h"
 #include "sys/process.h"
@@ -121,7 +122,7 @@ class Executor {
     TRY(check_running(options_, TRY(container_.status(record_))));
     config_ = TRY(container_.config());
     if (container_can_trace(config_)) TRY(native::run_from_read_only_clone());
-    policy_ = TRY(policy::parse_policy(TRY(container_.policy_json()), options_.id + "/policy.json"));
+    policy_ = TRY(policy::parse_policy(TRY(container_.policy_json()), record_.policy));
     policy::Report report;
     process_ = TRY(policy::harden_exec(TRY(wanted_process(options_, config_)), config_, policy_, report));
     target_ = TRY(sys::open_process(record_.process));
@@ -196,6 +197,7 @@ class Executor {
 
   Result<void> place(pid_t pid) {
     TRY(sandbox::join_cgroup(cgroup_, pid, request_.cgroup.valid()));
+    if (policy_.limits.cpu_mask) TRY(sandbox::copy_affinity(record_.process.pid, pid));
     if (process_.oom_score_adj) {
       TRY(sys::write_file("/proc/" + std::to_string(pid) + "/oom_score_adj", std::to_string(*process_.oom_score_adj)));
     }

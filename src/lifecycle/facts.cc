@@ -57,8 +57,9 @@ policy::Facts host_facts(sandbox::CgroupManager manager) {
     facts.cgroup_memory = controllers->memory;
     facts.cgroup_pids = controllers->pids;
     facts.cgroup_cpu = controllers->cpu;
+    // A size whose controller is not there has no file that a limit could be written to.
+    if (controllers->hugetlb) facts.huge_page_sizes = huge_page_sizes();
   }
-  facts.huge_page_sizes = huge_page_sizes();
   return facts;
 }
 

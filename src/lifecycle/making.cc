@@ -19,6 +19,7 @@
 #include "lifecycle/resolve.h"
 #include "lifecycle/supervisor.h"
 #include "oci/parse.h"
+#include "sandbox/affinity.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/sysctl.h"
@@ -168,6 +169,7 @@ class Maker {
     request.parent.place = [this, &request](pid_t pid) -> Result<void> {
       TRY(sandbox::attach_process(making_.record.cgroup, plan_.cgroup, pid, cloned_into_ && request.cgroup,
                                   resources()));
+      if (plan_.effective.cpu_mask_width) TRY(sandbox::narrow_affinity(pid, *plan_.effective.cpu_mask_width));
       return set_oom_score(pid);
     };
     request.parent.programs = [this] {

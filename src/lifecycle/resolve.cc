@@ -141,6 +141,8 @@ constexpr std::array kSettings = {
 
 Result<policy::Policy> resolve_policy(const Global& global, const oci::Annotations& annotations) {
   policy::Policy policy = TRY(base_policy(global.policy));
+  auto& writable = policy.mounts.allow_writable;
+  writable.insert(writable.end(), global.writable_sources.begin(), global.writable_sources.end());
   for (const auto& [name, value] : annotations) {
     if (!name.starts_with(kPrefix)) continue;
     const auto setting =

@@ -39,4 +39,8 @@ void end_supervisor(const Container& container, const Record& record);
 // clears away what killed commands left.
 Result<int> sweep(const Store& store);
 
+// The same for the store at `root` (empty: the default one), before any command that looks at containers. Nothing where
+// there is no store. What fails in it is no failure of the command: it is logged.
+void sweep_root(const std::string& root);
+
 }  // namespace agentrun::lifecycle

@@ -1,7 +1,10 @@
 // The third killer: any call of agentrun ends what is overdue, should supervisor and systemd both have failed.
+#include <unistd.h>
+
 #include <string>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "lifecycle/deadline_index.h"
 #include "lifecycle/liveness.h"
 #include "lifecycle/store_names.h"
@@ -52,6 +55,14 @@ Result<int> sweep(const Store& store) {
   }
   remove_leftovers(store.directory());
   return killed;
+}
+
+void sweep_root(const std::string& root) {
+  const std::string path = root.empty() ? default_root() : root;
+  if (access(path.c_str(), F_OK) != 0) return;
+  const auto store = Store::open(path);
+  if (!store) return;  // the command itself says why
+  if (const auto swept = sweep(*store); !swept) log::write(log::Level::warning, "sweep: " + swept.error().message());
 }
 
 }  // namespace agentrun::lifecycle

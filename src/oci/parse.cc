@@ -1,6 +1,7 @@
 // config.md of the specification: what is not of Linux alone.
 #include "oci/parse.h"
 
+#include "base/text.h"
 #include "oci/checks.h"
 #include "oci/names.h"
 #include "oci/parse_parts.h"
@@ -131,7 +132,9 @@ static Result<void> from_json(const JsonReader& in, Hooks& hooks) {
 // sethostname(2) and setdomainname(2).
 static std::string host_name(const std::string& value) {
   constexpr std::size_t kLongest = 64;
-  return value.size() > kLongest ? "longer than 64 bytes" : "";
+  if (value.size() > kLongest) return "longer than 64 bytes";
+  // It ends in prompts and logs: an escape sequence or a line of its own there is an attack on whoever reads them.
+  return text::printable(value) == value ? "" : "control characters, or bytes that are not UTF-8";
 }
 
 static Result<void> from_json(const JsonReader& in, Config& config) {

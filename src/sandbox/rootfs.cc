@@ -217,7 +217,8 @@ Result<void> build_root(const RootRequest& request) {
   TRY(mounts.mount_all());
   trace::step("config mounts");
   TRY(lay_devices(request, made, mounts.root()));
-  TRY(make_working_directory(mounts.root(), config));
+  // A root that is to be read-only is the caller's image: nothing is written to it, not even this.
+  if (!config.root.readonly) TRY(make_working_directory(mounts.root(), config));
   TRY(mounts.seal());
   return drop_sources(request.sources);
 }

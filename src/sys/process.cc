@@ -21,7 +21,8 @@ Result<Cloned> clone_process(std::uint64_t flags, int cgroup) {
   clone_args arguments{};
   arguments.flags = flags | CLONE_PIDFD;
   arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
-  arguments.exit_signal = SIGCHLD;
+  // A sibling gets the caller's own exit signal; asking for one is EINVAL (clone(2)).
+  if ((flags & CLONE_PARENT) == 0) arguments.exit_signal = SIGCHLD;
   if (cgroup >= 0) {
     arguments.flags |= CLONE_INTO_CGROUP;
     arguments.cgroup = static_cast<std::uint64_t>(cgroup);
