@@ -154,8 +154,6 @@ Result<policy::Policy> resolve_policy(const Global& global, const oci::Annotatio
     // A caller who asks for a limit gets it, under the policy that has none of its own too.
     if (setting->tightens) policy.change_nothing = false;
   }
-  auto& writable = policy.mounts.allow_writable;
-  writable.insert(writable.end(), global.writable_sources.begin(), global.writable_sources.end());
   return policy;
 }
 
