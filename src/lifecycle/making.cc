@@ -62,6 +62,15 @@ Result<policy::Effective> harden_or_record(const std::string& id, const oci::Con
   return effective;
 }
 
+// Every process in the container ends with it, whoever started it. A shorter time for exec alone has no killer of its
+// own yet, and a limit that is not enforced must not be promised.
+Result<void> check_exec_deadline(const policy::Effective& effective) {
+  if (!effective.exec_deadline) return ok();
+  if (effective.deadline && *effective.exec_deadline >= *effective.deadline) return ok();
+  return refusal("policy " + effective.policy, "/deadline/exec",
+                 "a deadline of exec that is shorter than the container's is not enforced by this version");
+}
+
 Result<Plan> make_plan(const Global& global, const CreateOptions& options, const oci::Config& config) {
   Plan plan;
   plan.bundle = TRY(absolute(options.bundle));
@@ -70,6 +79,7 @@ Result<Plan> make_plan(const Global& global, const CreateOptions& options, const
   const policy::Facts facts = TRY(gather_facts(global, config, plan.bundle, plan.sources, plan.policy));
   plan.effective = TRY(harden_or_record(options.id, config, plan, facts));
   trace::step("policy");
+  TRY(check_exec_deadline(plan.effective));
   // A pid namespace that others live in: they see our process before its execve.
   const oci::Namespace* pid = oci::find_namespace(plan.effective.config, oci::NamespaceType::pid);
   if (pid != nullptr && !pid->path.empty()) TRY(native::run_from_read_only_clone());
