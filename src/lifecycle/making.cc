@@ -150,6 +150,9 @@ class Maker {
     TRY(making_.container.write_intent(intent));
     trace::step("intent");
     TRY(sandbox::create_cgroup(making_.record.cgroup, plan_.cgroup, resources()));
+    // Now with its inode: by the name alone a delete could mean a later cgroup of that path.
+    intent.cgroup = making_.record.cgroup;
+    TRY(making_.container.write_intent(intent));
     trace::step("cgroup");
     return ok();
   }
@@ -232,7 +235,7 @@ class Maker {
     record.deadline.boot_id = record.process.boot_id;
     TRY(making_.container.write_effective(plan_.effective, policy::print_policy(plan_.policy)));
     trace::step("config written");
-    if (record.deadline.length_us > 0 || record.deadline.created_us > 0) {
+    if (record.deadline.length_us > 0 || record.deadline.created_us > 0 || record.audit) {
       record.supervisor = TRY(fork_supervisor(making_.container, record));
       trace::step("supervisor");
     }
