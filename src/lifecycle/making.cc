@@ -67,6 +67,15 @@ Result<policy::Effective> harden_or_record(const std::string& id, const oci::Con
   return effective;
 }
 
+// Every process in the container ends with it, whoever started it. A shorter time for exec alone has no killer of its
+// own yet, and a limit that is not enforced must not be promised.
+Result<void> check_exec_deadline(const policy::Effective& effective) {
+  if (!effective.exec_deadline) return ok();
+  if (effective.deadline && *effective.exec_deadline >= *effective.deadline) return ok();
+  return refusal("policy " + effective.policy, "/deadline/exec",
+                 "a deadline of exec that is shorter than the container's is not enforced by this version");
+}
+
 Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::Config config) {
   Plan plan;
   const std::vector<std::string> rootless = sandbox::add_user_namespace(config);
@@ -77,6 +86,7 @@ Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::
   plan.effective = TRY(harden_or_record(options.id, config, plan, facts));
   std::copy(rootless.begin(), rootless.end(), std::back_inserter(plan.effective.report.notes));
   trace::step("policy");
+  TRY(check_exec_deadline(plan.effective));
   plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
   // A pid namespace that others live in: they see our process before its execve.
   const oci::Namespace* pid = oci::find_namespace(plan.effective.config, oci::NamespaceType::pid);

@@ -15,8 +15,7 @@ namespace agentrun::sandbox {
 Result<std::string> find_executable(const std::string& name, const std::vector<std::string>& env);
 
 // chdir that cannot leave the root (CVE-2024-21626): no magic link of procfs is followed (cwd "/proc/self/fd/7"), and
-// getcwd must be absolute afterwards. A cwd that is missing is made, as runc and crun do (mode 0755), unless the root
-// is read-only.
+// getcwd must be absolute afterwards. A cwd that is missing is an error: whoever builds a root makes it (rootfs.h).
 Result<void> enter_directory(const std::string& cwd);
 
 }  // namespace agentrun::sandbox

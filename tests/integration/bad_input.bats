@@ -140,7 +140,8 @@ TABLE
   done
   base_config | jq '.hostname = "a\u001b[31m\nb"' > "$BUNDLE/config.json"
   create
-  [ "$status" -ne 0 ] && assert_equal "$(wc -l <<< "$output")" 1
+  [ "$status" -eq 0 ] || assert_equal "$(wc -l <<< "$output")" 1
+  agentrun delete --force "$ID"
   assert_clean
 }
 
@@ -296,13 +297,13 @@ TABLE
 @test "a hook that fails, hangs, or does not exist" {
   config '.hooks = {"createRuntime": [{"path": "/bin/false"}]}'
   create
-  refused "hook #1"
+  refused "hook #0"
   config '.hooks.createRuntime[0].path = "/no/such/hook"'
   create
   refused "/no/such/hook"
   config '.hooks.createRuntime[0] = {"path": "/bin/sleep", "args": ["sleep", "1000"], "timeout": 1}'
   create
-  refused "hook #1"
+  refused "hook #0"
 }
 
 @test "a console socket that is gone" {

@@ -94,6 +94,8 @@ leftovers() {
   for _ in $(seq 20); do [ -z "$(runtime_processes)$(cgroup_directories)" ] && break; sleep 0.1; done
   containers | sed 's/^/state /'
   cgroup_directories | sed 's/^/cgroup /'
+  # More than one look: the kernel's list, read in several parts, can miss a line while mounts come and go elsewhere.
+  for _ in $(seq 20); do [ "$MOUNTS_BEFORE" = "$(mounts)" ] && break; sleep 0.1; done
   diff <(printf '%s\n' "$MOUNTS_BEFORE") <(mounts) | grep '^[<>]' | sed 's/^/mount /'
   for pid in $(runtime_processes); do echo "process $pid $(tr '\0' ' ' < "/proc/$pid/cmdline")"; done
   return 0
@@ -191,6 +193,9 @@ json_strings() {
 
 # A program that does nothing until it is killed, and dies at once from SIGTERM although it is PID 1.
 wait_program() { program 'trap "exit 143" TERM; echo ready; while :; do sleep 0.1; done'; }
+
+# How a system call that a filter refuses may end: a program that probes takes either well.
+DENIED="Operation not permitted|Function not implemented"
 
 # ---- what must be there ----
 

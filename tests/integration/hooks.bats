@@ -94,7 +94,7 @@ add_hook() { # STAGE PATH [ARGS...]
     add_hook $stage /bin/false
     create
     assert_failure || fail "$stage"
-    if [ -n "$IS_AGENTRUN" ]; then assert_error "hook #1"; fi
+    if [ -n "$IS_AGENTRUN" ]; then assert_error "hook #0"; fi
     assert_clean
   done
 }
@@ -141,7 +141,7 @@ add_hook() { # STAGE PATH [ARGS...]
   assert_failure
   [ "$SECONDS" -lt 8 ] || fail "took $SECONDS s"
   if [ -n "$IS_AGENTRUN" ]; then
-    assert_error "hook #1"
+    assert_error "hook #0"
     wait_for 2 gone "$(cat "$BUNDLE/child")"
   else
     kill -9 "$(cat "$BUNDLE/child")" || true

@@ -81,6 +81,7 @@ load helpers
 
 @test "an unlimited rlimit" {
   skip_if_rootless "raise a hard limit"
+  capsh --has-p=cap_sys_resource > /dev/null 2>&1 || [ "$(ulimit -Hl)" = unlimited ] || skip "root has no CAP_SYS_RESOURCE here"
   config '.process.rlimits = [{"type": "RLIMIT_MEMLOCK", "hard": 18446744073709551615, "soft": 18446744073709551615}]'
   # jq 1.6 rounds numbers beyond 2^53, so the text is put right afterwards.
   sed -i 's/18446744073709552000/18446744073709551615/g' "$BUNDLE/config.json"
@@ -253,14 +254,14 @@ load helpers
 }
 
 @test "every signal has its default action and none is blocked" {
-  program 'grep -E "^Sig(Blk|Ign)" /proc/1/status | tr "\t" " "'
-  # A careless caller that ignores HUP and PIPE. The shell inside changes neither.
+  program grep -E '^Sig(Blk|Ign)' /proc/self/status
+  # A careless caller that ignores HUP and PIPE.
   trap '' HUP PIPE
   run_bundle
   trap - HUP PIPE
   assert_success
-  assert_line "SigBlk: 0000000000000000"
-  if [ -n "$IS_AGENTRUN" ]; then assert_line "SigIgn: 0000000000000000"; fi
+  assert_matches '^SigBlk:[[:space:]]0000000000000000$'
+  if [ -n "$IS_AGENTRUN" ]; then assert_matches '^SigIgn:[[:space:]]0000000000000000$'; fi
 }
 
 @test "/proc/1/exe is not the runtime, /proc/1/environ not the caller's" {

@@ -94,7 +94,7 @@ profile() { config ".linux.seccomp = $1"; }
   assert_contains "No space left on device"
   assert_matches 'Seccomp:[[:space:]]+2'
   assert_matches 'Seccomp_filters:[[:space:]]+2'
-  assert_equal "$(grep -c "Operation not permitted" <<< "$output")" 2
+  assert_equal "$(grep -cE "$DENIED" <<< "$output")" 2
 }
 
 @test "strict filters where the config has no filter" {
@@ -102,5 +102,5 @@ profile() { config ".linux.seccomp = $1"; }
   program 'grep -E "^Seccomp" /proc/self/status; unshare -U true; unshare -n true'
   run_strict
   assert_matches 'Seccomp_filters:[[:space:]]+1'
-  assert_equal "$(grep -c "Operation not permitted" <<< "$output")" 2
+  assert_equal "$(grep -cE "$DENIED" <<< "$output")" 2
 }
