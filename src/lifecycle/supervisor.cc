@@ -65,7 +65,8 @@ void leave_caller(const Supervision& supervision) {
   prctl(PR_SET_NAME, "agentrun-sup");
   prctl(PR_SET_DUMPABLE, 0);
   sys::reset_signals();
-  // A signal to "every process of the session", a full pipe, a closed terminal: none of it is a reason to stop watching.
+  // A signal to "every process of the session", a full pipe, a closed terminal: none of it is a reason to stop
+  // watching.
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM}) {
     ::signal(signal, SIG_IGN);
   }
@@ -77,9 +78,9 @@ void leave_caller(const Supervision& supervision) {
       dup2(null, fd);
     }
   }
-  static_cast<void>(sys::close_all_but({supervision.container.directory(), supervision.container.root(),
-                                        supervision.process.get(), supervision.listener.get(),
-                                        supervision.timer.get()}));
+  static_cast<void>(
+      sys::close_all_but({supervision.container.directory(), supervision.container.root(), supervision.process.get(),
+                          supervision.listener.get(), supervision.timer.get()}));
   static_cast<void>(!chdir("/"));
   umask(077);
   // The last to be chosen when memory runs out; only with CAP_SYS_RESOURCE.

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "base/text.h"
@@ -33,6 +34,10 @@ int obstacle(const std::string& path) {
 Error cannot_open(const std::string& name, int code) {
   Error error = os_error(code, "open executable `" + name + "`");
   error.exit_status = code == ENOENT || code == ENOTDIR ? kNotFound : kCannotExecute;
+  // Podman takes "open executable" for 127 where it does not read "permission denied" first.
+  if (error.exit_status == kCannotExecute && code != EACCES) {
+    error.reason = std::string("Permission denied (") + std::strerror(code) + ")";
+  }
   return error;
 }
 
@@ -45,31 +50,8 @@ std::string_view search_path(const std::vector<std::string>& env) {
 }
 
 Result<UniqueFd> open_directory(int root, const std::string& path) {
-  // No magic links: /proc/self/fd/N leads to whatever directory of the host is still open (CVE-2024-21626), and would
-  // do so for mkdir before anything could be checked.
+  // No magic links: /proc/self/fd/N leads to whatever directory of the host is still open (CVE-2024-21626).
   return sys::open_resolved(root, path, O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-}
-
-// Opens `path`, making what is missing of it. Each name is made by the fd of the directory that it is in.
-Result<UniqueFd> open_or_make(int root, const std::string& path) {
-  auto opened = open_directory(root, path);
-  if (opened || opened.error().code != ENOENT) return opened;
-  const std::string clean = text::clean_path(path);
-  std::string so_far = "/";
-  UniqueFd directory = TRY(open_directory(root, so_far));
-  for (const std::string_view name : text::split(clean, '/')) {
-    if (name.empty()) continue;
-    if (so_far != "/") so_far += '/';
-    so_far += name;
-    auto next = open_directory(root, so_far);
-    if (!next && next.error().code == ENOENT) {
-      const std::string own(name);
-      if (mkdirat(directory.get(), own.c_str(), 0755) != 0 && errno != EEXIST) return errno_error("mkdir", so_far);
-      next = open_directory(root, so_far);
-    }
-    directory = TRY(std::move(next));
-  }
-  return directory;
 }
 
 }  // namespace
@@ -105,7 +87,7 @@ Result<void> enter_directory(const std::string& cwd) {
     return error;
   };
   const UniqueFd root = TRY(sys::open("/", O_PATH | O_DIRECTORY));
-  const auto directory = open_or_make(root.get(), cwd);
+  const auto directory = open_directory(root.get(), cwd);
   if (!directory) return failed(directory.error());
   if (fchdir(directory->get()) != 0) return failed(errno_error("open"));
   // By system call: the kernel prefixes "(unreachable)" where the directory is outside of the root, glibc has its own

@@ -495,9 +495,17 @@ TEST_F(Rootfs, DevptsGroupMustBeMapped) {
 TEST_F(Rootfs, TheWorkingDirectoryIsMade) {
   Scenario scenario = usual();
   scenario.config().process.emplace().cwd = "/work/here";
-  scenario.config().root.readonly = true;
   scenario.inside = [] { return mode_of("/work/here"); };
   EXPECT_EQ(run(scenario).inside, "755");
+}
+
+// The image of a read-only root is not ours to change.
+TEST_F(Rootfs, TheWorkingDirectoryIsNotMadeInAReadOnlyImage) {
+  Scenario scenario = usual();
+  scenario.config().process.emplace().cwd = "/work/here";
+  scenario.config().root.readonly = true;
+  scenario.inside = [] { return mode_of("/work"); };
+  EXPECT_EQ(run(scenario).inside, "errno 2 No such file or directory");
 }
 
 TEST_F(Rootfs, AnExchangedRootIsRefused) {
