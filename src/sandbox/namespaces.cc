@@ -174,6 +174,9 @@ Result<NamespacePlan> plan_namespaces(const oci::Config& config) {
       !(config.linux.uid_mappings.empty() && config.linux.gid_mappings.empty())) {
     return refusal("create", "/linux/uidMappings", "id mappings without a user namespace");
   }
+  if (!config.linux.time_offsets.empty() && !plan.creates(NamespaceType::time)) {
+    return refusal("create", "/linux/timeOffsets", "offsets without a new time namespace");
+  }
   // The user namespace last to be listed is first to be joined: the others may belong to it.
   std::stable_partition(plan.join.begin(), plan.join.end(),
                         [](const JoinedNamespace& joined) { return joined.type == NamespaceType::user; });

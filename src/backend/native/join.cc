@@ -14,6 +14,7 @@
 #include "backend/native/become.h"
 #include "backend/native/protocol.h"
 #include "backend/native/stage.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/executable.h"
@@ -79,7 +80,12 @@ class Joiner {
 
   Result<void> run() {
     TRY(tell(socket_.get(), Kind::alive));
-    TRY(expect(socket_.get(), Kind::go));
+    const Incoming go = TRY(expect(socket_.get(), Kind::go));
+    const auto host_pid = text::parse_unsigned(go.payload);
+    if (!host_pid) return refusal("exec process", "", "unexpected message in its protocol");
+    // After the cgroup, whose cpuset would undo it.
+    const auto& affinity = process_.exec_cpu_affinity;
+    if (affinity && !affinity->final.empty()) TRY(sandbox::set_affinity(affinity->final));
     if (in_user_namespace_) TRY(become_root_inside());
     if (setsid() < 0) return errno_error("setsid");
     UniqueFd procfs;
@@ -93,12 +99,15 @@ class Joiner {
       become_request.capabilities = TRY(sandbox::resolve_capabilities(*process_.capabilities));
     }
     become_request.last_step = &last_step_;
-    become_request.env = program_environment(process_);
+    become_request.env = program_environment(process_, listen_environment(request_.listen_fds));
     become_request.executable = TRY(sandbox::find_executable(process_.args.front(), become_request.env));
     become_request.programs = request_.programs;
     become_request.procfs = procfs.get();
     become_request.error_fd = socket_.get();
     become_request.listener_fd = request_.seccomp_listener.get();
+    if (request_.seccomp_listener) {
+      become_request.listener_message = request_.listener_message(static_cast<pid_t>(*host_pid));
+    }
     become_request.preserve_fds = request_.preserve_fds;
     return become(become_request);
   }
@@ -148,7 +157,11 @@ class Joiner {
 
 // What the stage does before it clones: all namespaces at once, then the container's root, which is not the root of its
 // mount namespace where pivot_root was not used.
-Result<void> enter(int target_pidfd, int flags, const UniqueFd& root) {
+// Before the process is in the container's cgroup it runs on the CPUs of execCPUAffinity.initial.
+Result<void> enter(const JoinRequest& request, int flags, const UniqueFd& root) {
+  const auto& affinity = request.process->exec_cpu_affinity;
+  if (affinity && !affinity->initial.empty()) TRY(sandbox::set_affinity(affinity->initial));
+  const int target_pidfd = request.target_pidfd;
   if (flags != 0 && setns(target_pidfd, flags) != 0) return errno_error("setns", "namespaces of the container");
   if (fchdir(root.get()) != 0) return errno_error("chdir", "root of the container");
   if (chroot(".") != 0) return errno_error("chroot", "root of the container");
@@ -166,7 +179,7 @@ Result<Member> clone_member(JoinRequest& request, const sandbox::LastStep& last_
   Member member;
   // Without CLONE_NEW flags of its own: it goes where the stage is.
   member.process =
-      TRY(clone_sibling([&] { return enter(request.target_pidfd, flags, root); }, 0, request.cgroup.get(),
+      TRY(clone_sibling([&] { return enter(request, flags, root); }, 0, request.cgroup.get(),
                         [&, &our_end = ours, &their_end = theirs] {
                           our_end.reset();
                           run_joiner(request, last_step, std::move(their_end), (flags & CLONE_NEWUSER) != 0);
@@ -198,7 +211,7 @@ Result<Member> clone_until_alive(JoinRequest& request, const sandbox::LastStep& 
 
 Result<void> follow(JoinRequest& request, const Member& member, Joined& joined) {
   if (request.place) TRY(request.place(member.process.pid));
-  TRY(tell(member.socket.get(), Kind::go));
+  TRY(tell(member.socket.get(), Kind::go, std::to_string(member.process.pid)));
   while (true) {
     const sys::Message message = TRY(sys::receive_message(member.socket.get()));
     if (message.end || message.data.empty()) return ok();
