@@ -95,14 +95,12 @@ Result<policy::Report> Container::report() const {
   return policy::parse_report(text, kReport);
 }
 
-Result<std::string> Container::policy_json() const {
-  return sys::read_file_at(directory_.get(), kPolicy, kSizeLimit);
-}
+Result<std::string> Container::policy_json() const { return sys::read_file_at(directory_.get(), kPolicy, kSizeLimit); }
 
 Result<oci::Status> Container::status(const Record& record) const {
   const UniqueFd process = TRY(sys::open_process(record.process));
-  // A pidfd is readable once every thread has ended, reaped or not. The state letter in /proc/PID/stat is no measure: it
-  // is Z for a program whose first thread has ended while others run on.
+  // A pidfd is readable once every thread has ended, reaped or not. The state letter in /proc/PID/stat is no measure:
+  // it is Z for a program whose first thread has ended while others run on.
   if (!process || TRY(sys::wait_for_end(process.get(), 0))) return oci::Status::stopped;
   if (cgroup_is_there(record.cgroup) && TRY(sandbox::is_frozen(record.cgroup))) return oci::Status::paused;
   return record.started ? oci::Status::running : oci::Status::created;

@@ -14,9 +14,9 @@
 
 namespace agentrun::lifecycle {
 
-// To the container's process, by pidfd. "container not running" where it has ended and nothing of it is left. SIGKILL ends
-// every process of the cgroup, also where the process is gone and others are left (a shared pid namespace). `all`: to
-// every process of the cgroup; no error on one that has ended (engines call it so to be sure).
+// To the container's process, by pidfd. "container not running" where it has ended and nothing of it is left. SIGKILL
+// ends every process of the cgroup, also where the process is gone and others are left (a shared pid namespace). `all`:
+// to every process of the cgroup; no error on one that has ended (engines call it so to be sure).
 Result<void> kill(const Global& global, const std::string& id, int signal, bool all);
 
 // Without `force`: only of a stopped container ("container X is not stopped"). With it: kills first, also while another

@@ -1,6 +1,6 @@
 // The index of deadlines of a store: <root>/.deadlines/ has an empty file "AT-ID" for each, AT in CLOCK_BOOTTIME
-// microseconds with leading zeros. So a look for overdue containers is one listing, and no file of a container is opened
-// unless it is overdue. An entry is a hint: the record decides.
+// microseconds with leading zeros. So a look for overdue containers is one listing, and no file of a container is
+// opened unless it is overdue. An entry is a hint: the record decides.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace agentrun::lifecycle {
 
-// When `record` is overdue, in CLOCK_BOOTTIME microseconds: its deadline; before it was armed, the end of the time that it
-// may wait for start. 0: never.
+// When `record` is overdue, in CLOCK_BOOTTIME microseconds: its deadline; before it was armed, the end of the time that
+// it may wait for start. 0: never.
 std::int64_t overdue_at(const Record& record);
 
 Result<void> index_deadline(int root, const std::string& id, std::int64_t at_us);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "policy/harden.h"
@@ -11,19 +10,21 @@
 
 namespace agentrun::lifecycle {
 
-// The facts that hold for any container: caller, controllers, huge page sizes.
-policy::Facts host_facts(sandbox::CgroupManager manager);
+// The manager for a command that is nobody's runtime (sandbox): the one asked for; for an ordinary user to whom no cgroup
+// is delegated, his own systemd where he has one.
+sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked);
 
-// Where engines keep the files of their own that they bind into a container.
-struct EngineDirectories {
-  std::string data;  // of an ordinary user: $XDG_DATA_HOME, else ~/.local/share; empty: none
-  std::string run;   // $XDG_RUNTIME_DIR; empty: none
+// The facts that hold for any container: caller, controllers, huge page sizes.
+policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgroups_path = {});
+
+// Of an ordinary user; empty: unknown.
+struct UserDirectories {
+  std::string data;  // $XDG_DATA_HOME, else ~/.local/share
+  std::string run;   // $XDG_RUNTIME_DIR
 };
 
-// Which of `sources` (real paths) belong to the engine: each by the shortest path that is wholly the container's own, or a
-// volume, or a file that an engine shares between the containers of a pod. Never a whole store: in Podman's lie the images,
-// the logs and the configurations, secrets included, of every container of the host.
-std::vector<std::string> engine_paths(const std::vector<std::string>& sources, std::string_view bundle,
-                                      const EngineDirectories& directories);
+// Where engines keep what they bind into containers: the roots of the stores, for policy::harden to tell what in them
+// is this container's own, a pod's, or another's. `user`: nullptr for root of the host.
+std::vector<std::string> engine_stores(const UserDirectories* user);
 
 }  // namespace agentrun::lifecycle

@@ -94,8 +94,8 @@ bool drain(int fd, std::string& kept) {
   }
 }
 
-// Until the hook itself has ended: what it left behind in the background may keep the pipe open for ever. False: its time
-// is up. `timeout_us` negative: no limit.
+// Until the hook itself has ended: what it left behind in the background may keep the pipe open for ever. False: its
+// time is up. `timeout_us` negative: no limit.
 Result<bool> wait_and_drain(int pidfd, int output, std::int64_t timeout_us, std::string& kept) {
   const std::int64_t end = clock::monotonic_us() + timeout_us;
   bool open = true;

@@ -10,9 +10,9 @@
 namespace agentrun::lifecycle {
 
 // Runs them in order in this process's namespaces. The error names stage, index (from 0, as runc counts) and path:
-// "error running createRuntime hook #1: /bin/false: exit status 1", with the end of its output. A hook that outlives its
-// timeout is killed with its process group; one without a timeout has none (the specification). Standard output and error
-// go to a pipe of ours, bounded.
+// "error running createRuntime hook #1: /bin/false: exit status 1", with the end of its output. A hook that outlives
+// its timeout is killed with its process group; one without a timeout has none (the specification). Standard output and
+// error go to a pipe of ours, bounded.
 //
 // The environment is the hook's `env` and nothing else. Where it has none it is the caller's PATH alone: crun hands on
 // everything, but an engine's environment may hold secrets.

@@ -14,8 +14,8 @@ namespace {
 
 Error held(const std::string& object) { return refusal("lock", object, "another operation holds it"); }
 
-// flock has no time limit, and to try again and again would be a poll loop. A child waits in our place: the lock belongs
-// to the open file, which it shares with us, so what is granted to the child is granted to us.
+// flock has no time limit, and to try again and again would be a poll loop. A child waits in our place: the lock
+// belongs to the open file, which it shares with us, so what is granted to the child is granted to us.
 [[noreturn]] void wait_in_child(int fd, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);

@@ -22,8 +22,8 @@ std::string deadline_text(const Deadline& deadline) {
   return deadline.length_us > 0 ? text::print_duration(deadline.length_us) : std::string();
 }
 
-// A directory without a record: create is at it, or was killed in the middle. What is left is of no process any more, so
-// an engine may delete it.
+// A directory without a record: create is at it, or was killed in the middle. What is left is of no process any more,
+// so an engine may delete it.
 Result<oci::State> state_without_record(const Container& container) {
   oci::State state;
   state.id = container.id();

@@ -67,6 +67,17 @@ class Fields {
     return ok();
   }
 
+  Result<void> read(const char* key, std::vector<std::string>& into) const {
+    const json::value* value = object_.if_contains(key);
+    if (value == nullptr) return ok();
+    if (!value->is_array()) return wrong(key, "expected an array");
+    for (const json::value& text : value->get_array()) {
+      if (!text.is_string()) return wrong(key, "expected strings in it");
+      into.emplace_back(text.get_string());
+    }
+    return ok();
+  }
+
   // The object below `key`; `required`: it has to be there. An empty one where it is not.
   Result<Fields> object(const char* key, bool required) const {
     static const json::object kNone;
@@ -146,9 +157,12 @@ const char* name_of(sandbox::CgroupManager manager) {
 json::object cgroup_object(const sandbox::CgroupLocation& location) {
   json::object v1;
   for (const auto& [controllers, path] : location.v1) v1[controllers] = path;
+  json::array parents;
+  for (const std::string& parent : location.parents) parents.emplace_back(parent);
   return {{"manager", name_of(location.manager)},
           {"v2", location.v2},
           {"v1", std::move(v1)},
+          {"parents", std::move(parents)},
           {"unit", location.unit},
           {"slice", location.slice},
           {"inode", location.inode}};
@@ -167,6 +181,7 @@ Result<sandbox::CgroupLocation> read_cgroup(const Fields& fields) {
   }
   TRY(fields.read("v2", location.v2));
   TRY(fields.read("v1", location.v1));
+  TRY(fields.read("parents", location.parents));
   TRY(fields.read("unit", location.unit));
   TRY(fields.read("slice", location.slice));
   TRY(fields.read("inode", location.inode));

@@ -1,4 +1,5 @@
-// The reports of deleted containers: <root>/.reports/ID.json, so that "why had my job only 512 MiB" can still be answered.
+// The reports of deleted containers: <root>/.reports/ID.json, so that "why had my job only 512 MiB" can still be
+// answered.
 #pragma once
 
 #include <cstddef>

@@ -113,10 +113,11 @@ Result<UniqueFd> rename_into_place(int root, const std::string& from, const std:
   return errno_error("create container", id);
 }
 
-// True where `id` in `root` still is the directory that is open as `directory`: its removal, and the creation of another
-// of that name, may have come between the open and the lock.
+// True where `id` in `root` still is the directory that is open as `directory`: its removal, and the creation of
+// another of that name, may have come between the open and the lock.
 bool still_there(int root, const std::string& id, int directory) {
-  struct stat by_name {}, by_fd {};
+  struct stat by_name {
+  }, by_fd{};
   return fstatat(root, id.c_str(), &by_name, AT_SYMLINK_NOFOLLOW) == 0 && fstat(directory, &by_fd) == 0 &&
          by_name.st_dev == by_fd.st_dev && by_name.st_ino == by_fd.st_ino;
 }
@@ -156,9 +157,9 @@ Result<void> check_id(const std::string& id) {
   const std::string shown = id.size() <= kShown ? id : id.substr(0, kShown) + "...";
   if (id.empty()) return refusal("container id", "", "it is empty");
   if (id.size() > kMostIdBytes) {
-    return refusal("container id", shown,
-                   "it has " + std::to_string(id.size()) + " bytes, at most " + std::to_string(kMostIdBytes) +
-                       " are allowed");
+    return refusal(
+        "container id", shown,
+        "it has " + std::to_string(id.size()) + " bytes, at most " + std::to_string(kMostIdBytes) + " are allowed");
   }
   if (id.front() == '.' || id.front() == '-') return refusal("container id", shown, "it starts with '.' or '-'");
   if (!std::all_of(id.begin(), id.end(), id_character)) {

@@ -70,9 +70,9 @@ struct Record {
 // exit.json. In a file of its own, so that whoever ends the container needs no lock and cannot undo what another writes
 // to state.json.
 struct ExitNote {
-  std::string reason;                // "deadline", "never started", "killed", "oom", "exited", "signalled", "unknown"
-  bool kill_pending = false;         // killed, but a process does not end (uninterruptible sleep)
-  std::optional<int> status;         // as of waitpid, where it is known
+  std::string reason;         // "deadline", "never started", "killed", "oom", "exited", "signalled", "unknown"
+  bool kill_pending = false;  // killed, but a process does not end (uninterruptible sleep)
+  std::optional<int> status;  // as of waitpid, where it is known
 };
 
 // A container's directory, held by its lock or not.
@@ -121,8 +121,8 @@ class Store {
   static Result<Store> open(const std::string& root);
 
   // Every root that an `open` of this user has registered and that still is there, the default one first. A root other
-  // than the default has a file in <default root>/.roots/, named by the hash of its path and holding the path. In a user
-  // namespace and for ordinary users registering is best effort: their default root may not be theirs to make.
+  // than the default has a file in <default root>/.roots/, named by the hash of its path and holding the path. In a
+  // user namespace and for ordinary users registering is best effort: their default root may not be theirs to make.
   static Result<std::vector<std::string>> roots();
 
   const std::string& path() const { return path_; }

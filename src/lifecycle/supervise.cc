@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -47,6 +48,7 @@ class Watch {
 
   void run() {
     note_deadline();
+    if (auto watch = sandbox::watch_oom_kills(it_.record.cgroup)) oom_ = std::move(*watch);
     while (!finished()) step();
     unindex_deadline(it_.container.root(), it_.container.id(), it_.at_us);
   }
@@ -66,14 +68,16 @@ class Watch {
   }
 
   void step() {
-    std::array<pollfd, 4> fds{};
+    std::array<pollfd, 5> fds{};
     fds[0] = {it_.listener.get(), POLLIN, 0};
     fds[1] = {it_.timer.get(), POLLIN, 0};
     fds[2] = {init_ended_ ? -1 : it_.process.get(), POLLIN, 0};
     fds[3] = {populated_.get(), POLLPRI, 0};
+    fds[4] = {oom_.get(), POLLPRI, 0};
     // v1 has no event for an emptied cgroup; only there is it looked at again and again.
     const int wait = init_ended_ && !populated_ ? kRecheckMs : -1;
     if (poll(fds.data(), fds.size(), wait) < 0) return;
+    if (fds[4].revents != 0) count_oom_kills();
     if (fds[3].revents != 0) acknowledge_event();
     if (fds[2].revents != 0) end_of_process();
     if (fds[1].revents != 0) expire();
@@ -118,30 +122,37 @@ class Watch {
     set_timer(gone && *gone ? 0 : clock::boottime_us() + kKillWaitUs);
   }
 
+  // What the kernel counted stays known when systemd has removed the scope.
+  void count_oom_kills() {
+    const auto count = oom_ ? sandbox::read_oom_kills(oom_.get()) : sandbox::oom_kills(it_.record.cgroup);
+    if (count) oom_kills_ = std::max(oom_kills_, *count);
+    // Always ready from now on.
+    if (!count) oom_.reset();
+  }
+
   void end_of_process() {
+    // First of all: whoever removes an empty cgroup does so in the next milliseconds.
+    count_oom_kills();
     wait_for_reap();
     init_ended_ = true;
     const auto status = exit_status_of(it_.process.get());
-    std::uint64_t oom_kills = 0;
-    if (cgroup_is_there(it_.record.cgroup)) {
-      if (const auto count = sandbox::oom_kills(it_.record.cgroup)) oom_kills = *count;
-    }
     ExitNote note;
     if (const auto before = it_.container.exit_note(); before && *before) note = **before;
-    if (note.reason.empty()) note.reason = reason_of(status, oom_kills);
+    if (note.reason.empty()) note.reason = reason_of(status, oom_kills_);
     note.status = status;
     // Delete may have taken the directory away; then nobody will ask.
     static_cast<void>(it_.container.write_exit_note(note));
     if (!it_.record.audit) return;
-    const std::string text = status ? word(WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status))
-                                    : std::string("\"unknown\"");
-    static_cast<void>(append_audit("exit", it_.record.id,
-                                   "\"status\":" + text + ",\"reason\":\"" + note.reason +
-                                       "\",\"oom_kills\":" + std::to_string(oom_kills)));
+    const std::string text =
+        status ? word(WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status)) : std::string("\"unknown\"");
+    static_cast<void>(append_audit(
+        "exit", it_.record.id,
+        "\"status\":" + text + ",\"reason\":\"" + note.reason + "\",\"oom_kills\":" + std::to_string(oom_kills_)));
   }
 
-  // The kernel tells the status once the parent has reaped (the pidfd then has POLLHUP, Linux 6.15). A parent that never
-  // does so, and a delete that wants us gone, are not waited for; nor is a kernel that will never tell (before 6.13).
+  // The kernel tells the status once the parent has reaped (the pidfd then has POLLHUP, Linux 6.15). A parent that
+  // never does so, and a delete that wants us gone, are not waited for; nor is a kernel that will never tell
+  // (before 6.13).
   void wait_for_reap() {
     PidfdInfo info;
     if (ioctl(it_.process.get(), kPidfdGetInfo, &info) != 0 && errno == ENOTTY) return;
@@ -201,7 +212,8 @@ class Watch {
   }
 
   Supervision& it_;
-  UniqueFd populated_;
+  UniqueFd populated_, oom_;
+  std::uint64_t oom_kills_ = 0;
   bool init_ended_ = false, told_to_end_ = false, killing_ = false;
 };
 
@@ -228,8 +240,8 @@ Result<bool> kill_overdue(const Container& container, const Record& record, int 
   if (note.kill_pending != pending_before) static_cast<void>(container.write_exit_note(note));
   if (record.audit && (first || note.kill_pending != pending_before)) {
     TRY(append_audit("kill", record.id,
-                     std::string("\"reason\":\"") + reason + "\",\"signal\":\"SIGKILL\",\"pending\":" +
-                         (note.kill_pending ? "true" : "false")));
+                     std::string("\"reason\":\"") + reason +
+                         "\",\"signal\":\"SIGKILL\",\"pending\":" + (note.kill_pending ? "true" : "false")));
   }
   return gone;
 }

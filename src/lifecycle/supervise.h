@@ -22,9 +22,9 @@ inline constexpr std::size_t kMessageLimit = 64;
 struct Supervision {
   Container container;  // without the lock
   Record record;
-  UniqueFd process;     // pidfd
+  UniqueFd process;  // pidfd
   UniqueFd listener;
-  UniqueFd timer;       // timerfd of CLOCK_BOOTTIME
+  UniqueFd timer;  // timerfd of CLOCK_BOOTTIME
   std::int64_t at_us = 0;
   bool armed = false;
 };

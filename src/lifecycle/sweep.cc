@@ -25,7 +25,9 @@ Result<bool> kill_if_overdue(const Store& store, const std::string& id, const st
   if (!container) return false;
   const Record record = TRY(container->record());
   const std::int64_t at_us = overdue_at(record);
-  if (at_us <= 0 || at_us + kGraceUs > clock::boottime_us()) return false;
+  const UniqueFd supervisor = TRY(sys::open_process(record.supervisor));
+  const std::int64_t grace_us = supervisor ? kGraceUs : 0;
+  if (at_us <= 0 || at_us + grace_us > clock::boottime_us()) return false;
   // Of an earlier boot: nothing of it is alive, and its clock was another.
   if (record.process.boot_id != boot) return false;
   const UniqueFd process = TRY(sys::open_process(record.process));
@@ -40,7 +42,7 @@ Result<bool> kill_if_overdue(const Store& store, const std::string& id, const st
 
 Result<int> sweep(const Store& store) {
   const std::int64_t now_us = clock::boottime_us();
-  const auto entries = TRY(overdue_entries(store.directory(), now_us - kGraceUs));
+  const auto entries = TRY(overdue_entries(store.directory(), now_us));
   if (entries.empty()) return 0;
   const std::string boot = TRY(sys::boot_id());
   int killed = 0;
@@ -48,7 +50,7 @@ Result<int> sweep(const Store& store) {
     const auto result = kill_if_overdue(store, entry.id, boot);
     if (result && *result) {
       ++killed;
-    } else if (result) {
+    } else if (result && entry.at_us + kGraceUs <= now_us) {
       // Ended, deleted, or moved: the entry has served.
       unindex_deadline(store.directory(), entry.id, entry.at_us);
     }

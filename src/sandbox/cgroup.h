@@ -44,12 +44,12 @@ struct CgroupRequest {
 // hierarchy mounted, an existing cgroup of that name with processes in it.
 Result<CgroupLocation> plan_cgroup(const CgroupRequest& request);
 
-// Which limits can be set here at all.
+// Which limits can be set here at all; for an ordinary user, in the place that `cgroups_path` (may be empty) means.
 struct CgroupControllers {
   bool memory = false, cpu = false, pids = false, cpuset = false, io = false, hugetlb = false, rdma = false;
   bool unified = false;  // v2 alone
 };
-Result<CgroupControllers> available_controllers(CgroupManager manager);
+Result<CgroupControllers> available_controllers(CgroupManager manager, const std::string& cgroups_path = {});
 
 // Makes the directories and writes the limits and the device rules (BPF on v2). For systemd, whose scope needs a first
 // process, it only checks that the scope can be asked for and starts the helper: the rest is `attach_process`'s. A
@@ -122,5 +122,12 @@ Result<CgroupLocation> child_cgroup(const CgroupLocation& location, const std::s
 
 // How often the kernel killed in it for memory (memory.events oom_kill, v1 memory.oom_control).
 Result<std::uint64_t> oom_kills(const CgroupLocation& location);
+
+// The file of that counter, kept open: systemd removes a scope, and the counter with it, as soon as the last process is
+// gone, so whoever wants to know must look while it is there. Readiness (POLLPRI) says that the counter changed; an
+// error of `read_oom_kills`, that the cgroup is gone. Invalid where memory is not on v2: nobody removes that cgroup but
+// us.
+Result<UniqueFd> watch_oom_kills(const CgroupLocation& location);
+Result<std::uint64_t> read_oom_kills(int events);
 
 }  // namespace agentrun::sandbox

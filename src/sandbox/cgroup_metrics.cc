@@ -252,4 +252,21 @@ Result<std::uint64_t> oom_kills(const CgroupLocation& location) {
   return find_number(*content, "oom_kill").value_or(0);
 }
 
+Result<UniqueFd> watch_oom_kills(const CgroupLocation& location) {
+  if (location.v2.empty() || !v1_directory(location, "memory").empty()) return UniqueFd();
+  const UniqueFd directory = TRY(open_cgroup(location));
+  if (!directory) return UniqueFd();
+  UniqueFd events(openat(directory.get(), "memory.events", O_RDONLY | O_CLOEXEC));
+  if (!events && errno == ENOENT) return UniqueFd();  // no memory controller
+  if (!events) return errno_error("open", location.v2 + "/memory.events");
+  return events;
+}
+
+Result<std::uint64_t> read_oom_kills(int events) {
+  std::array<char, 512> content{};
+  const ssize_t length = pread(events, content.data(), content.size(), 0);
+  if (length < 0) return errno_error("read", "memory.events");
+  return find_number({content.data(), static_cast<std::size_t>(length)}, "oom_kill").value_or(0);
+}
+
 }  // namespace agentrun::sandbox

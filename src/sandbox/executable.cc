@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "base/text.h"
@@ -33,6 +34,10 @@ int obstacle(const std::string& path) {
 Error cannot_open(const std::string& name, int code) {
   Error error = os_error(code, "open executable `" + name + "`");
   error.exit_status = code == ENOENT || code == ENOTDIR ? kNotFound : kCannotExecute;
+  // Podman takes "open executable" for 127 where it does not read "permission denied" first.
+  if (error.exit_status == kCannotExecute && code != EACCES) {
+    error.reason = std::string("Permission denied (") + std::strerror(code) + ")";
+  }
   return error;
 }
 

@@ -69,6 +69,13 @@ Result<void> add_cpu(std::vector<UnitProperty>& properties, const oci::CpuResour
   return ok();
 }
 
+// systemd writes its own default at its next reload where it was told none. Rates and weights of single devices it
+// leaves alone.
+void add_io(std::vector<UnitProperty>& properties, const oci::BlockIoResources& io, bool v2) {
+  const std::uint64_t weight = io_weight_of_blkio(io.weight.value_or(0));
+  if (v2 && weight != 0) properties.push_back(number("IOWeight", weight));
+}
+
 struct UnifiedName {
   std::string_view key;
   const char* property;
@@ -103,6 +110,11 @@ Result<void> add_unified(std::vector<UnitProperty>& properties, const std::strin
     add_quota(properties, *quota, *period);
   }
   if (key == "cpu.idle" && words == std::vector<std::string_view>{"1"}) properties.push_back(number("CPUWeight", 0));
+  if (key == "io.weight" && (words.size() == 1 || (words.size() == 2 && words[0] == "default"))) {
+    const auto weight = text::parse_unsigned(words.back());
+    if (!weight || *weight == 0 || *weight > 10000) return bad_value(key, value);
+    properties.push_back(number("IOWeight", *weight));
+  }
   if (key == "cpuset.cpus" && !words.empty()) properties.push_back(TRY(mask("AllowedCPUs", value)));
   if (key == "cpuset.mems" && !words.empty()) properties.push_back(TRY(mask("AllowedMemoryNodes", value)));
   return ok();
@@ -310,6 +322,7 @@ Result<std::vector<UnitProperty>> limit_properties(const oci::Resources& resourc
   std::vector<UnitProperty> properties;
   if (resources.memory) TRY(add_memory(properties, *resources.memory, v2));
   if (resources.cpu) TRY(add_cpu(properties, *resources.cpu, v2));
+  if (resources.block_io) add_io(properties, *resources.block_io, v2);
   if (resources.pids_limit) {
     properties.push_back(limit("TasksMax", *resources.pids_limit == 0 ? 1 : *resources.pids_limit));
   }

@@ -2,7 +2,7 @@ load helpers
 # kill -9 of the runtime at every one of its system calls, then `delete --force`: nothing is left. The moments are found
 # by tracing one whole run; strace then injects the signal at the n-th call of each kind.
 #
-#   KILL9_STEP   look at every n-th moment only (1)
+#   KILL9_STEP   look at every n-th moment only (3); 1 for all of them, by hand
 
 setup() {
   skip_unless_agentrun
@@ -16,7 +16,7 @@ moments() {
   strace -o "$BUNDLE/strace" "$@" > "$LOG" 2>&1 < /dev/null 3>&- || true
   awk -F'(' '/^[a-z0-9_]+\(/ { print $1 }' "$BUNDLE/strace" |
     grep -vE '^(brk|mmap|munmap|mprotect|madvise|rt_sig.*|arch_prctl|set_.*|rseq|prlimit64|getrandom|exit_group|get.id|getpid|gettid|fstat|newfstatat|lseek)$' |
-    awk '{ print $1, ++seen[$1] }' | awk -v step="${KILL9_STEP:-1}" 'NR % step == 0'
+    awk '{ print $1, ++seen[$1] }' | awk -v step="${KILL9_STEP:-3}" 'NR % step == 0'
 }
 
 killed_at() { # CALL N COMMAND...
@@ -97,7 +97,7 @@ each_moment_of_create() { # POLICY
   prefix=$(runtime strict)
   program 'sleep 0.2'
   moments $prefix run --bundle "$BUNDLE" "$ID" > "$BUNDLE/moments"
-  if [ "${KILL9_STEP:-1}" -eq 1 ]; then
+  if [ "${KILL9_STEP:-3}" -eq 1 ]; then
     # What create does was looked at call by call above.
     awk 'NR % 4 == 0' "$BUNDLE/moments" > "$BUNDLE/some"
     mv -f "$BUNDLE/some" "$BUNDLE/moments"

@@ -14,9 +14,14 @@ setup() {
 
 teardown() {
   podman rm -f -t 0 "$NAME" > /dev/null 2>&1 < /dev/null || true
-  # Nothing of the container is left: neither state nor cgroup nor process.
+  # Nothing of the container is left: neither state nor cgroup nor process. conmon and the cleanup that it starts may
+  # still be at work.
   local id _
   for id in $(cat "$BATS_TEST_TMPDIR/ids" 2> /dev/null); do
+    for _ in $(seq 150); do
+      [ -e "/run/agentrun/$id" ] || [ -n "$(find /sys/fs/cgroup -type d -name "*$id*")" ] || break
+      sleep 0.2
+    done
     [ ! -e "/run/agentrun/$id" ] || { echo "state of $id is left" >&2; return 1; }
     [ -z "$(find /sys/fs/cgroup -type d -name "*$id*")" ] || { echo "a cgroup of $id is left" >&2; return 1; }
   done
@@ -383,7 +388,8 @@ print("I HAVE IT")'
 @test "nothing is left of all these containers" {
   podman rm -a -f -t 0 > /dev/null 2>&1
   local _
-  for _ in $(seq 50); do [ -z "$(agentrun --root /run/agentrun list --quiet)$(pgrep -x agentrun-sup)" ] && break; sleep 0.2; done
+  # conmon removes what is its own after its container, and Podman's cleanup runs below it.
+  for _ in $(seq 300); do [ -z "$(agentrun --root /run/agentrun list --quiet)$(pgrep -x 'agentrun-sup|conmon')" ] && break; sleep 0.2; done
   output=$(agentrun --root /run/agentrun list --quiet)
   [ -z "$output" ] || fail "containers are left"
   output=$(ps -eo pid,comm,args | grep -i agentrun | grep -vE 'bats|grep|guest|agentrun-test' || true)

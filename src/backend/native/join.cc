@@ -21,6 +21,7 @@
 #include "sandbox/identity.h"
 #include "sandbox/last_step.h"
 #include "sandbox/namespaces.h"
+#include "sandbox/rootless.h"
 #include "sandbox/terminal.h"
 #include "sys/file.h"
 #include "sys/mount.h"
@@ -86,7 +87,8 @@ class Joiner {
     // After the cgroup, whose cpuset would undo it.
     const auto& affinity = process_.exec_cpu_affinity;
     if (affinity && !affinity->final.empty()) TRY(sandbox::set_affinity(affinity->final));
-    if (in_user_namespace_) TRY(become_root_inside());
+    // Ids from outside have no name in here; capabilities over the namespace came with setns.
+    if (in_user_namespace_) TRY(sandbox::take_ids_inside(*request_.linux_config));
     if (setsid() < 0) return errno_error("setsid");
     UniqueFd procfs;
     if (wants_procfs(process_)) procfs = TRY(sys::new_mount("proc", {}, 0));
@@ -113,13 +115,6 @@ class Joiner {
   }
 
  private:
-  // Ids from outside have no name in here; capabilities over the namespace came with setns.
-  static Result<void> become_root_inside() {
-    if (setresgid(0, 0, 0) != 0) return errno_error("setresgid", "0 in the user namespace");
-    if (setresuid(0, 0, 0) != 0) return errno_error("setresuid", "0 in the user namespace");
-    return ok();
-  }
-
   Result<void> open_console() {
     sandbox::Terminal terminal = TRY(sandbox::open_terminal(process_.console_size));
     TRY(sandbox::give_terminal(terminal, process_.user.uid));
@@ -157,12 +152,17 @@ class Joiner {
 
 // What the stage does before it clones: all namespaces at once, then the container's root, which is not the root of its
 // mount namespace where pivot_root was not used.
-// Before the process is in the container's cgroup it runs on the CPUs of execCPUAffinity.initial.
 Result<void> enter(const JoinRequest& request, int flags, const UniqueFd& root) {
+  // Before the process is in the container's cgroup it runs on the CPUs of execCPUAffinity.initial.
   const auto& affinity = request.process->exec_cpu_affinity;
   if (affinity && !affinity->initial.empty()) TRY(sandbox::set_affinity(affinity->initial));
-  const int target_pidfd = request.target_pidfd;
-  if (flags != 0 && setns(target_pidfd, flags) != 0) return errno_error("setns", "namespaces of the container");
+  if (request.process->oom_score_adj) {
+    // Here, where nobody of the container sees us yet: not being dumpable makes /proc/self the host's root's.
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    TRY(sandbox::set_oom_score_adj(*request.process->oom_score_adj));
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  }
+  if (flags != 0 && setns(request.target_pidfd, flags) != 0) return errno_error("setns", "namespaces of the container");
   if (fchdir(root.get()) != 0) return errno_error("chdir", "root of the container");
   if (chroot(".") != 0) return errno_error("chroot", "root of the container");
   return ok();

@@ -51,6 +51,7 @@ struct LaunchRequest {
   UniqueFd seccomp_listener;  // connected to listenerPath, or invalid
   bool pivot = true;
   bool new_keyring = true;
+  bool maps_by_user = false;  // set by `launch`: not by root of the host
   unsigned preserve_fds = 0;
   unsigned listen_fds = 0;         // of those, the first so many are sockets of the caller's service manager
   std::vector<std::string> extra;  // variables of the runtime's own for the program

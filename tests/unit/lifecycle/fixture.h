@@ -32,7 +32,8 @@ class Sleeper {
   bool reaped_ = false;
 };
 
-// Root only, since it hides /run below a tmpfs in a mount namespace of the test program's own: the index of roots is there.
+// Root only, since it hides /run below a tmpfs in a mount namespace of the test program's own: the index of roots is
+// there.
 class LifecycleTest : public testing::Test {
  protected:
   void SetUp() override;

@@ -18,6 +18,7 @@ Record full_record() {
   record.cgroup.manager = sandbox::CgroupManager::systemd;
   record.cgroup.v2 = "/sys/fs/cgroup/x";
   record.cgroup.v1 = {{"cpu,cpuacct", "/sys/fs/cgroup/cpu/x"}, {"pids", "/sys/fs/cgroup/pids/x"}};
+  record.cgroup.parents = {"/sys/fs/cgroup/pids/top", "/sys/fs/cgroup/pids/top/below"};
   record.cgroup.unit = "agentrun-web-1.scope";
   record.cgroup.slice = "machine.slice";
   record.cgroup.inode = 9007199254740993ULL;  // a double would lose the last bit
@@ -52,6 +53,7 @@ TEST(RecordJson, EveryFieldComesBack) {
   EXPECT_EQ(back->cgroup.manager, record.cgroup.manager);
   EXPECT_EQ(back->cgroup.v2, record.cgroup.v2);
   EXPECT_EQ(back->cgroup.v1, record.cgroup.v1);
+  EXPECT_EQ(back->cgroup.parents, record.cgroup.parents);
   EXPECT_EQ(back->cgroup.unit, record.cgroup.unit);
   EXPECT_EQ(back->cgroup.slice, record.cgroup.slice);
   EXPECT_EQ(back->cgroup.inode, record.cgroup.inode);

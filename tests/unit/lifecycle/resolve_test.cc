@@ -47,7 +47,9 @@ TEST_F(ResolveTest, AnnotationsTighten) {
 }
 
 TEST_F(ResolveTest, TheSameIsNotLooser) {
-  EXPECT_EQ(message({{"org.agentrun.memory", "512M"}, {"org.agentrun.deadline", "10m"}, {"org.agentrun.cpus", "1"},
+  EXPECT_EQ(message({{"org.agentrun.memory", "512M"},
+                     {"org.agentrun.deadline", "10m"},
+                     {"org.agentrun.cpus", "1"},
                      {"org.agentrun.pids", "128"}}),
             "ok");
 }
@@ -77,12 +79,13 @@ TEST_F(ResolveTest, MalformedValuesAreRefusedByName) {
 }
 
 TEST_F(ResolveTest, SecretsAreNeverKept) {
-  for (const char* name : {"AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "my_secret", "Api_Key", "CREDENTIALS"}) {
+  for (const char* name :
+       {"AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "my_secret", "Api_Key", "CREDENTIALS"}) {
     EXPECT_NE(message({{"org.agentrun.env.keep", name}}).find("looks like a secret"), std::string::npos) << name;
   }
-  for (const std::string& value : {std::string("*"), std::string("FOO*"), std::string("A=B"), std::string("1A"),
-                                   std::string("A\nB"), std::string("A\0B", 3), std::string(200, 'A'),
-                                   std::string(1 << 20, 'A'), std::string("\xc3\x89")}) {
+  for (const std::string& value :
+       {std::string("*"), std::string("FOO*"), std::string("A=B"), std::string("1A"), std::string("A\nB"),
+        std::string("A\0B", 3), std::string(200, 'A'), std::string(1 << 20, 'A'), std::string("\xc3\x89")}) {
     EXPECT_NE(message({{"org.agentrun.env.keep", value}}).find("org.agentrun.env.keep"), std::string::npos)
         << value.substr(0, 10);
   }
@@ -133,55 +136,41 @@ TEST_F(ResolveTest, PolicyFilesAreTheAdministrators) {
   ASSERT_EQ(chdir("/"), 0);
 }
 
-TEST(EnginePaths, PodmansOwnFilesAndNoOthers) {
-  const std::string own = "/var/lib/containers/storage/overlay-containers/abc/userdata";
-  const auto trusted = [&](const std::string& source) { return engine_paths({source}, own, {}); };
-  const auto one = [](const char* path) { return std::vector<std::string>{path}; };
-  EXPECT_EQ(trusted(own + "/hosts"), one("/var/lib/containers/storage/overlay-containers/abc"));
-  EXPECT_EQ(trusted("/run/containers/storage/overlay-containers/abc/userdata/.containerenv"),
-            one("/run/containers/storage/overlay-containers/abc"));
-  EXPECT_EQ(trusted("/run/containers/storage/overlay-containers/infra/userdata/resolv.conf"),
-            one("/run/containers/storage/overlay-containers/infra/userdata/resolv.conf"));
-  EXPECT_EQ(trusted("/var/lib/containers/storage/overlay-containers/infra/userdata/shm"),
-            one("/var/lib/containers/storage/overlay-containers/infra/userdata/shm"));
-  EXPECT_EQ(trusted("/var/lib/containers/storage/volumes/v1/_data/x"),
-            one("/var/lib/containers/storage/volumes/v1/_data"));
-  for (const char* source :
-       {"/", "", "/var/lib/containers", "/var/lib/containers/storage", "/var/lib/containers/storage/overlay-containers",
-        "/var/lib/containers/storage/overlay-containers/infra",
-        "/var/lib/containers/storage/overlay-containers/infra/userdata",
-        "/var/lib/containers/storage/overlay-containers/infra/userdata/config.json",
-        "/var/lib/containers/storage/overlay-containers/infra/userdata/ctr.log",
-        "/var/lib/containers/storage/overlay-containers/infra/userdata/hostsX",
-        "/var/lib/containers/storage/overlay/layer/diff", "/var/lib/containers/storage/volumes",
-        "/var/lib/containers/storage/volumes/v1", "/run/containers/storage", "/etc/shadow"}) {
-    EXPECT_TRUE(trusted(source).empty()) << source;
-  }
+TEST_F(ResolveTest, SourcesOfTheCommandLineAreWritable) {
+  global_.writable_sources = {"/home/me/out"};
+  const auto policy = resolve({});
+  ASSERT_TRUE(policy);
+  const auto& writable = policy->mounts.allow_writable;
+  EXPECT_EQ(std::count(writable.begin(), writable.end(), "/home/me/out"), 1);
 }
 
-TEST(EnginePaths, OtherRootsAndEngines) {
-  const EngineDirectories rootless{"/home/u/.local/share", "/run/user/1000"};
-  EXPECT_EQ(engine_paths({"/home/u/.local/share/containers/storage/overlay-containers/abc/userdata/shm"},
-                         "/home/u/.local/share/containers/storage/overlay-containers/abc/userdata", rootless)
-                .size(),
-            1u);
-  EXPECT_EQ(engine_paths({"/run/user/1000/containers/overlay-containers/abc/userdata/hosts"},
-                         "/x/overlay-containers/abc/userdata", rootless)
-                .size(),
-            1u);
-  // podman --root /data/p: known by the bundle.
-  EXPECT_EQ(engine_paths({"/data/p/overlay-containers/abc/userdata/hosts"}, "/data/p/overlay-containers/abc/userdata", {}),
-            std::vector<std::string>{"/data/p/overlay-containers/abc"});
-  const std::string docker = "/run/containerd/io.containerd.runtime.v2.task/moby/abc";
-  EXPECT_EQ(engine_paths({"/var/lib/docker/containers/abc/hosts"}, docker, {}),
-            std::vector<std::string>{"/var/lib/docker/containers/abc"});
-  EXPECT_TRUE(engine_paths({"/var/lib/docker/containers/other/other-json.log"}, docker, {}).empty());
-  EXPECT_EQ(engine_paths({"/run/containerd/io.containerd.grpc.v1.cri/sandboxes/pod/shm"}, docker, {}).size(), 1u);
-  EXPECT_TRUE(engine_paths({"/run/containerd/containerd.sock"}, docker, {}).empty());
-  // A bundle at / or without a name makes nothing trusted.
-  EXPECT_TRUE(engine_paths({"/etc/passwd", "/overlay-containers/x"}, "/", {}).empty());
-  EXPECT_TRUE(engine_paths({"/etc/passwd"}, "", {}).empty());
-  EXPECT_TRUE(engine_paths({"/etc/passwd", "/volumes/x/_data"}, "/overlay-containers/abc/userdata", {}).empty());
+TEST(EngineStores, OfRootAndOfAUser) {
+  const auto has = [](const std::vector<std::string>& stores, const char* store) {
+    return std::count(stores.begin(), stores.end(), store) == 1;
+  };
+  const auto root = engine_stores(nullptr);
+  EXPECT_TRUE(has(root, "/var/lib/containers/storage") && has(root, "/run/containers/storage"));
+  EXPECT_TRUE(has(root, "/var/lib/docker") && has(root, "/var/lib/containerd"));
+  const UserDirectories user{"/home/u/.local/share", "/run/user/1000"};
+  const auto own = engine_stores(&user);
+  EXPECT_TRUE(has(own, "/home/u/.local/share/containers/storage") && has(own, "/run/user/1000/containers"));
+  const UserDirectories unknown;
+  EXPECT_TRUE(engine_stores(&unknown).empty());  // "" + "/containers" would be a place of anybody's
+}
+
+TEST_F(ResolveTest, FactsSayWhatTheHostIs) {
+  sandbox::BindSources sources;
+  sources[3].facts = {policy::FileKind::socket, "/run/docker.sock"};
+  const auto facts = gather_facts(global_, {}, "/bundle", sources, {});
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_EQ(facts->bundle, "/bundle");
+  EXPECT_TRUE(facts->as_root);
+  EXPECT_EQ(facts->sources.at(3).kind, policy::FileKind::socket);
+  EXPECT_EQ(facts->sources.at(3).real_path, "/run/docker.sock");
+  EXPECT_FALSE(facts->apparmor_loaded);
+  for (const std::uint64_t size : facts->huge_page_sizes) {
+    EXPECT_TRUE(exists("/sys/kernel/mm/hugepages/hugepages-" + std::to_string(size / 1024) + "kB")) << size;
+  }
 }
 
 }  // namespace

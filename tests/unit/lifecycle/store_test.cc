@@ -38,8 +38,9 @@ TEST(Ids, BadOnesAreRefusedWithTheReason) {
   EXPECT_EQ(reason("-f"), "container id -f: it starts with '.' or '-'");
   EXPECT_EQ(reason(std::string(2000, 'x')),
             "container id " + std::string(64, 'x') + "...: it has 2000 bytes, at most 200 are allowed");
-  for (const std::string& id : {std::string("a/b"), std::string("a/../b"), std::string("a b"), std::string("a\n"),
-                                std::string("a\0b", 3), std::string("\xc3\xa9"), std::string("a:b"), std::string("a%")}) {
+  for (const std::string& id :
+       {std::string("a/b"), std::string("a/../b"), std::string("a b"), std::string("a\n"), std::string("a\0b", 3),
+        std::string("\xc3\xa9"), std::string("a:b"), std::string("a%")}) {
     EXPECT_NE(reason(id).find("only letters, digits"), std::string::npos) << reason(id);
   }
   EXPECT_FALSE(check_id(std::string(201, 'x')));
@@ -199,7 +200,8 @@ TEST_F(StoreTest, MissingStateIsAKilledCreate) {
 
 TEST_F(StoreTest, RecordOfAnotherIdIsRefused) {
   const Container container = make_container("a", {1, 2, "boot"});
-  write_text(root_ + "/a/state.json", read_text(root_ + "/a/state.json").replace(read_text(root_ + "/a/state.json").find("\"a\""), 3, "\"b\""));
+  write_text(root_ + "/a/state.json",
+             read_text(root_ + "/a/state.json").replace(read_text(root_ + "/a/state.json").find("\"a\""), 3, "\"b\""));
   EXPECT_FALSE(container.record());
 }
 

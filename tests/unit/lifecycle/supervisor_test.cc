@@ -98,8 +98,10 @@ TEST_F(SupervisorTest, KillsAtItsDeadlineAndSaysWhy) {
   EXPECT_TRUE(ended(record_.supervisor));
   EXPECT_EQ(container.record()->exit_reason, "deadline");
   EXPECT_FALSE(container.record()->kill_pending);
-  EXPECT_NE(audit().find("\"event\":\"kill\",\"container\":\"c1\",\"reason\":\"deadline\",\"signal\":\"SIGKILL\",\"pending\":false"),
-            std::string::npos)
+  EXPECT_NE(
+      audit().find(
+          "\"event\":\"kill\",\"container\":\"c1\",\"reason\":\"deadline\",\"signal\":\"SIGKILL\",\"pending\":false"),
+      std::string::npos)
       << audit();
   EXPECT_NE(audit().find("\"event\":\"exit\""), std::string::npos) << audit();
   EXPECT_TRUE(names_in(root_ + "/.deadlines").empty());

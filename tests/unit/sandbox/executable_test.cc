@@ -66,7 +66,7 @@ TEST_F(ExecutableTest, SaysWhatEnginesMatch) {
   EXPECT_EQ(error.message(), "open executable `plain`: Permission denied");
   EXPECT_EQ(error.exit_status, 126);
   error = failure(root_ + "/a");
-  EXPECT_EQ(error.message(), "open executable `" + root_ + "/a`: Is a directory");
+  EXPECT_EQ(error.message(), "open executable `" + root_ + "/a`: Permission denied (Is a directory)");
   EXPECT_EQ(error.exit_status, 126);
   error = failure(root_ + "/a/plain/x");
   EXPECT_EQ(error.code, ENOTDIR);

@@ -100,6 +100,21 @@ TEST(LimitProperties, UnifiedOverridesAndV1HasItsNames) {
   EXPECT_FALSE(limit_properties(resources, true));
 }
 
+// What systemd is not told it overwrites with its default at its next reload.
+TEST(LimitProperties, TheWeightOfBlockIo) {
+  oci::Resources resources;
+  resources.block_io.emplace();
+  resources.block_io->weight = 505;
+  EXPECT_EQ(value(*limit_properties(resources, true), "IOWeight"), "t 5000");
+  EXPECT_EQ(find(*limit_properties(resources, false), "IOWeight"), nullptr);
+  resources.unified = {{"io.weight", "default 77"}};
+  EXPECT_EQ(value(*limit_properties(resources, true), "IOWeight"), "t 77");
+  resources.unified = {{"io.weight", "8:0 77"}};
+  EXPECT_EQ(value(*limit_properties(resources, true), "IOWeight"), "t 5000");
+  resources.unified = {{"io.weight", "many"}};
+  EXPECT_FALSE(limit_properties(resources, true));
+}
+
 TEST(LimitProperties, AHugeQuotaDoesNotOverflow) {
   oci::Resources resources;
   resources.cpu.emplace();
