@@ -14,6 +14,7 @@
 #include "backend/native/become.h"
 #include "backend/native/protocol.h"
 #include "backend/native/stage.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/executable.h"
@@ -82,10 +83,15 @@ class Joiner {
 
   Result<void> run() {
     TRY(tell(socket_.get(), Kind::alive));
-    TRY(expect(socket_.get(), Kind::go));
+    const Incoming go = TRY(expect(socket_.get(), Kind::go));
+    const auto host_pid = text::parse_unsigned(go.payload);
+    if (!host_pid) return refusal("exec process", "", "unexpected message in its protocol");
     if (late_ != 0 && setns(request_.target_pidfd, late_) != 0) {
       return errno_error("setns", "cgroup namespace of the container");
     }
+    // After the cgroup, whose cpuset would undo it.
+    const auto& affinity = process_.exec_cpu_affinity;
+    if (affinity && !affinity->final.empty()) TRY(sandbox::set_affinity(affinity->final));
     // Ids from outside have no name in here; capabilities over the namespace came with setns.
     if (in_user_namespace_) TRY(sandbox::take_ids_inside(*request_.linux_config));
     if (setsid() < 0) return errno_error("setsid");
@@ -100,12 +106,15 @@ class Joiner {
       become_request.capabilities = TRY(sandbox::resolve_capabilities(*process_.capabilities));
     }
     become_request.last_step = &last_step_;
-    become_request.env = program_environment(process_);
+    become_request.env = program_environment(process_, listen_environment(request_.listen_fds));
     become_request.executable = TRY(sandbox::find_executable(process_.args.front(), become_request.env));
     become_request.programs = request_.programs;
     become_request.procfs = procfs.get();
     become_request.error_fd = socket_.get();
     become_request.listener_fd = request_.seccomp_listener.get();
+    if (request_.seccomp_listener) {
+      become_request.listener_message = request_.listener_message(static_cast<pid_t>(*host_pid));
+    }
     become_request.preserve_fds = request_.preserve_fds;
     return become(become_request);
   }
@@ -150,6 +159,9 @@ class Joiner {
 // What the stage does before it clones: all namespaces at once, then the container's root, which is not the root of its
 // mount namespace where pivot_root was not used.
 Result<void> enter(const JoinRequest& request, int flags, const UniqueFd& root) {
+  // Before the process is in the container's cgroup it runs on the CPUs of execCPUAffinity.initial.
+  const auto& affinity = request.process->exec_cpu_affinity;
+  if (affinity && !affinity->initial.empty()) TRY(sandbox::set_affinity(affinity->initial));
   if (request.process->oom_score_adj) {
     // Here, where nobody of the container sees us yet: not being dumpable makes /proc/self the host's root's.
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -208,7 +220,7 @@ Result<Member> clone_until_alive(JoinRequest& request, const sandbox::LastStep& 
 
 Result<void> follow(JoinRequest& request, const Member& member, Joined& joined) {
   if (request.place) TRY(request.place(member.process.pid));
-  TRY(tell(member.socket.get(), Kind::go));
+  TRY(tell(member.socket.get(), Kind::go, std::to_string(member.process.pid)));
   while (true) {
     const sys::Message message = TRY(sys::receive_message(member.socket.get()));
     if (message.end || message.data.empty()) return ok();
