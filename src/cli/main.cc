@@ -1,6 +1,7 @@
 // agentrun: parses the command line, runs one command, and turns its result into an exit status and at most one line of
 // error.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -81,6 +82,9 @@ int main(int argc, char** argv) {
   using namespace agentrun;
   try {
     cli::occupy_standard_fds();
+    // What we make for ourselves has to stay open to ourselves, whatever the caller's mask: root would not notice.
+    const mode_t mask = umask(077);
+    umask(mask & 077);
     return cli::run_and_report({argv + (argc > 0 ? 1 : 0), argv + argc});
   } catch (const std::bad_alloc&) {
     constexpr std::string_view message = "agentrun: out of memory\n";  // nothing that allocates is of use now

@@ -1,4 +1,3 @@
-#include <linux/landlock.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -17,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/sandbox_result.h"
 #include "lifecycle/create.h"
+#include "lifecycle/facts.h"
 #include "lifecycle/resolve.h"
 #include "lifecycle/sandbox_config.h"
 #include "lifecycle/sandbox_root.h"
@@ -129,8 +129,6 @@ Result<std::string> make_id() {
 Mechanisms find_mechanisms(const policy::Policy& policy) {
   Mechanisms found;
   found.apparmor = !policy.apparmor.profile.empty() && sandbox::apparmor_profile_loaded(policy.apparmor.profile);
-  const long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
-  found.landlock = static_cast<int>(std::max(abi, 0L));
   return found;
 }
 
@@ -144,6 +142,7 @@ Result<int> contain(const Request& request, lifecycle::Global global) {
   if (!request.json_file.empty()) json = TRY(sys::open(request.json_file, O_WRONLY | O_CREAT | O_TRUNC, 0644));
 
   ::umask(022);
+  global.cgroup_manager = lifecycle::manager_for_caller(global.cgroup_manager);
   const std::string bundle = TRY(mount_point(global));
   const lifecycle::SandboxHost host = TRY(lifecycle::build_sandbox_root(request.sandbox, bundle));
   if (!request.sandbox.out.empty()) TRY(lifecycle::prepare_sandbox_out(request.sandbox.out, host));

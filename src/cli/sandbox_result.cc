@@ -35,15 +35,10 @@ void add_limits(std::vector<Enforced>& list, const policy::Policy& policy) {
   if (limits.nofile) list.push_back({"open files: " + std::to_string(*limits.nofile), "rlimit"});
 }
 
-void add_files(std::vector<Enforced>& list, const policy::Policy& policy, const oci::Config& config,
-               const Mechanisms& mechanisms) {
+void add_files(std::vector<Enforced>& list, const policy::Policy& policy, const oci::Config& config) {
   if (config.root.readonly) list.push_back({"files: the root is read-only", "mount namespace and read-only mounts"});
   if (policy.workdir.writable)
     list.push_back({"files: what is written vanishes", "one tmpfs and overlays, limited in size"});
-  if (policy.landlock.enable && mechanisms.landlock > 0) {
-    list.push_back(
-        {"files: writes only to the writable places", "Landlock (ABI " + std::to_string(mechanisms.landlock) + ")"});
-  }
 }
 
 }  // namespace
@@ -56,7 +51,7 @@ std::vector<Enforced> list_enforced(const policy::Policy& policy, const oci::Con
   if (has_namespace(config, oci::NamespaceType::pid)) {
     list.push_back({"processes: only its own are seen", "pid, ipc, uts and cgroup namespaces"});
   }
-  add_files(list, policy, config, mechanisms);
+  add_files(list, policy, config);
   if (config.process && config.process->user.uid != 0) {
     list.push_back(
         {"user: " + std::to_string(config.process->user.uid) + ", no privileges", "no capabilities, no_new_privs"});

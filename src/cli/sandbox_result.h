@@ -20,7 +20,6 @@ struct Enforced {
 // What the host has; a mechanism that is missing is not claimed.
 struct Mechanisms {
   bool apparmor = false;  // the policy's profile is loaded
-  int landlock = 0;       // ABI version; 0: none
 };
 
 // Of the policy as resolved for this sandbox. What the policy requires and the host lacks has been refused before; what

@@ -202,9 +202,6 @@ class Executor {
     }
     TRY(sandbox::join_cgroup(cgroup_, pid, request_.cgroup.valid()));
     if (policy_.limits.cpu_mask) TRY(sandbox::copy_affinity(record_.process.pid, pid));
-    if (process_.oom_score_adj) {
-      TRY(sys::write_file("/proc/" + std::to_string(pid) + "/oom_score_adj", std::to_string(*process_.oom_score_adj)));
-    }
     if (policy_.audit.enable) TRY(append_audit("exec", options_.id, exec_fields(record_, process_, pid)));
     return ok();
   }

@@ -1,6 +1,7 @@
 #include "lifecycle/facts.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -48,29 +49,37 @@ UserDirectories user_directories() {
 
 }  // namespace
 
-policy::Facts host_facts(sandbox::CgroupManager manager) {
+sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked) {
+  if (asked != sandbox::CgroupManager::cgroupfs || is_host_root()) return asked;
+  const auto controllers = sandbox::available_controllers(asked);
+  if (controllers && controllers->memory && controllers->pids) return asked;
+  const std::string run = directory_from("XDG_RUNTIME_DIR");
+  const bool has_systemd =
+      access("/run/systemd/system", F_OK) == 0 && !run.empty() && access((run + "/systemd/private").c_str(), W_OK) == 0;
+  return has_systemd ? sandbox::CgroupManager::systemd : asked;
+}
+
+policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgroups_path) {
   policy::Facts facts;
   facts.as_root = is_host_root();
-  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = false;
+  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = facts.cgroup_hugetlb = false;
   // No hierarchy at all is no controller: a policy that requires one refuses, one that does not goes on.
-  if (const auto controllers = sandbox::available_controllers(manager)) {
+  if (const auto controllers = sandbox::available_controllers(manager, cgroups_path)) {
     facts.cgroup_memory = controllers->memory;
     facts.cgroup_pids = controllers->pids;
     facts.cgroup_cpu = controllers->cpu;
     // A size whose controller is not there has no file that a limit could be written to.
-    if (controllers->hugetlb) facts.huge_page_sizes = huge_page_sizes();
+    facts.cgroup_hugetlb = controllers->hugetlb;
   }
+  facts.huge_page_sizes = huge_page_sizes();
   return facts;
 }
 
 std::vector<std::string> engine_stores(const UserDirectories* user) {
   if (user == nullptr) {
-    return {"/var/lib/containers/storage",
-            "/run/containers/storage",  // Podman, CRI-O
-            "/var/lib/containerd",
-            "/run/containerd",  // its CRI plugin, bundles
-            "/var/lib/docker",
-            "/run/docker"};
+    // Podman and CRI-O; containerd's CRI plugin and bundles; Docker.
+    return {"/var/lib/containers/storage", "/run/containers/storage", "/var/lib/containerd",
+            "/run/containerd",             "/var/lib/docker",         "/run/docker"};
   }
   std::vector<std::string> stores;
   if (!user->data.empty()) {
@@ -86,7 +95,7 @@ std::vector<std::string> engine_stores(const UserDirectories* user) {
 
 Result<policy::Facts> gather_facts(const Global& global, const oci::Config& config, const std::string& bundle,
                                    const sandbox::BindSources& sources, const policy::Policy& policy) {
-  policy::Facts facts = host_facts(global.cgroup_manager);
+  policy::Facts facts = host_facts(global.cgroup_manager, config.linux.cgroups_path);
   facts.bundle = bundle;
   for (const auto& [index, source] : sources) facts.sources[index] = source.facts;
   const UserDirectories user = user_directories();

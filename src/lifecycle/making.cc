@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "backend/native/seal.h"
@@ -16,6 +18,7 @@
 #include "lifecycle/filters.h"
 #include "lifecycle/handover.h"
 #include "lifecycle/hooks.h"
+#include "lifecycle/owner.h"
 #include "lifecycle/resolve.h"
 #include "lifecycle/supervisor.h"
 #include "oci/parse.h"
@@ -23,6 +26,7 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/identity.h"
 #include "sandbox/namespaces.h"
+#include "sandbox/rootless.h"
 #include "sandbox/sysctl.h"
 #include "sys/file.h"
 #include "sys/socket.h"
@@ -72,20 +76,22 @@ Result<void> check_exec_deadline(const policy::Effective& effective) {
                  "a deadline of exec that is shorter than the container's is not enforced by this version");
 }
 
-Result<Plan> make_plan(const Global& global, const CreateOptions& options, const oci::Config& config) {
+Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::Config config) {
   Plan plan;
+  const std::vector<std::string> rootless = sandbox::add_user_namespace(config);
   plan.bundle = TRY(absolute(options.bundle));
   plan.policy = TRY(resolve_policy(global, config.annotations));
   plan.sources = TRY(sandbox::open_bind_sources(config, plan.bundle));
   const policy::Facts facts = TRY(gather_facts(global, config, plan.bundle, plan.sources, plan.policy));
   plan.effective = TRY(harden_or_record(options.id, config, plan, facts));
+  std::copy(rootless.begin(), rootless.end(), std::back_inserter(plan.effective.report.notes));
   trace::step("policy");
   TRY(check_exec_deadline(plan.effective));
+  plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
   // A pid namespace that others live in: they see our process before its execve.
   const oci::Namespace* pid = oci::find_namespace(plan.effective.config, oci::NamespaceType::pid);
   if (pid != nullptr && !pid->path.empty()) TRY(native::run_from_read_only_clone());
   TRY(sandbox::check_sysctls(plan.effective.config));
-  plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
   plan.rootfs = TRY(sys::open(rootfs_path(plan.effective.config, plan.bundle), O_PATH | O_DIRECTORY));
   plan.rootfs_path = TRY(sys::path_of(plan.rootfs.get()));
   if (!options.console_socket.empty()) {
@@ -109,7 +115,7 @@ Record new_record(const CreateOptions& options, const Plan& plan) {
   record.bundle = plan.bundle;
   record.rootfs = plan.rootfs_path;
   record.created = clock::rfc3339_now();
-  record.owner = geteuid() == 0 ? "root" : std::to_string(geteuid());
+  record.owner = is_host_root() ? "root" : std::to_string(caller_uid());
   record.annotations = plan.effective.config.annotations;
   record.policy = plan.effective.policy;
   record.audit = plan.effective.audit;
@@ -144,6 +150,9 @@ class Maker {
     TRY(making_.container.write_intent(intent));
     trace::step("intent");
     TRY(sandbox::create_cgroup(making_.record.cgroup, plan_.cgroup, resources()));
+    // Now with its inode: by the name alone a delete could mean a later cgroup of that path.
+    intent.cgroup = making_.record.cgroup;
+    TRY(making_.container.write_intent(intent));
     trace::step("cgroup");
     return ok();
   }
@@ -220,7 +229,7 @@ class Maker {
   Result<void> set_oom_score(pid_t pid) const {
     const auto& process = plan_.effective.config.process;
     if (!process || !process->oom_score_adj) return ok();
-    return sys::write_file("/proc/" + std::to_string(pid) + "/oom_score_adj", std::to_string(*process->oom_score_adj));
+    return sandbox::set_oom_score_adj(*process->oom_score_adj, pid);
   }
 
   // While the child builds its root.
@@ -230,7 +239,7 @@ class Maker {
     record.deadline.boot_id = record.process.boot_id;
     TRY(making_.container.write_effective(plan_.effective, policy::print_policy(plan_.policy)));
     trace::step("config written");
-    if (record.deadline.length_us > 0 || record.deadline.created_us > 0) {
+    if (record.deadline.length_us > 0 || record.deadline.created_us > 0 || record.audit) {
       record.supervisor = TRY(fork_supervisor(making_.container, record));
       trace::step("supervisor");
     }

@@ -27,7 +27,16 @@ void lay_map(Map& base, const Map& change) {
   for (const auto& [key, value] : change) base[key] = value;
 }
 
+// `swap` is memory and swap together: a new limit alone must not leave it below the limit, nor turn what is between the
+// two into more swap than there was.
+void move_swap(oci::MemoryResources& base, const oci::MemoryResources& change) {
+  if (!change.limit || change.swap || !base.limit || !base.swap) return;
+  if (*base.limit < 0 || *base.swap < *base.limit) return;  // -1 is no limit, and stays so
+  base.swap = *change.limit < 0 ? *change.limit : *change.limit + (*base.swap - *base.limit);
+}
+
 void merge(oci::MemoryResources& base, const oci::MemoryResources& change) {
+  move_swap(base, change);
   lay(base.limit, change.limit);
   lay(base.reservation, change.reservation);
   lay(base.swap, change.swap);

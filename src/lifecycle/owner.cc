@@ -43,6 +43,8 @@ std::optional<uid_t> outer_uid(std::string_view uid_map, uid_t uid) {
   return std::nullopt;
 }
 
+uid_t caller_uid() { return outer_uid(own_uid_map(), geteuid()).value_or(geteuid()); }
+
 std::string home_directory() {
   const char* home = std::getenv("HOME");
   if (home != nullptr && home[0] == '/') return text::clean_path(home);

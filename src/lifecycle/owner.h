@@ -18,6 +18,9 @@ bool is_host_root();
 // the text of /proc/self/uid_map. None where the text does not map it.
 std::optional<uid_t> outer_uid(std::string_view uid_map, uid_t uid);
 
+// The same of ourselves; where it is not mapped, the effective uid.
+uid_t caller_uid();
+
 // The caller's home directory: $HOME, else the one of its outer uid in /etc/passwd (read by hand: a static program has
 // no NSS, and engines call the runtime with an empty environment). Empty: unknown.
 std::string home_directory();

@@ -48,6 +48,8 @@ Result<std::unique_ptr<Making>> make_and_start(const Global& global, const RunOp
   TRY(start_container(making->container, making->record, making->effective.config, making->effective.audit,
                       [&] { return native::start_now(making->launched); }));
   making->keep();
+  // It runs, perhaps for a day: pause, update and delete of others must not wait for its end.
+  making->container.unlock();
   return making;
 }
 
@@ -76,7 +78,6 @@ Result<Outcome> run_here(const Global& global, const RunOptions& options, const 
   auto making = TRY(make_and_start(global, options, config));
   auto outcome = wait_for(foreground, *making);
   if (!options.keep) {
-    // The lock is the container's own: it goes with `making`.
     making.reset();
     if (auto removed = remove(global, options.create.id, true); !removed) return std::move(removed).error();
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "lifecycle/owner.h"
 #include "lifecycle/sandbox_etc.h"
 #include "sys/file.h"
 #include "sys/mount.h"
@@ -34,7 +35,7 @@ Result<void> write_own_map(const char* file, std::uint32_t id) {
 // MS_SLAVE and not MS_PRIVATE: what the host unmounts meanwhile goes away here too, so that no disk stays busy.
 Result<void> enter_private_namespace() {
   const std::uint32_t uid = geteuid(), gid = getegid();
-  const bool ordinary = uid != 0;
+  const bool ordinary = !is_host_root();
   if (unshare(CLONE_NEWNS | (ordinary ? CLONE_NEWUSER : 0)) != 0) {
     return errno_error("unshare", ordinary ? "user and mount namespace" : "mount namespace");
   }
@@ -189,7 +190,7 @@ Result<void> reclaim(int directory, const std::string& name, int depth) {
 
 Result<SandboxHost> build_sandbox_root(const SandboxOptions& options, const std::string& mount_point) {
   SandboxHost host;
-  host.user_namespace = geteuid() != 0;
+  host.user_namespace = !is_host_root();
   host.uid = host.user_namespace ? geteuid() : TRY(random_user());
   host.gid = host.user_namespace ? getegid() : host.uid;
   host.rootfs = mount_point + "/rootfs";

@@ -14,6 +14,11 @@ Result<void> check_requirements(const oci::Config& config, const Policy& policy,
     if (requirement == "cgroup.memory" && !facts.cgroup_memory) missing = "no memory controller can be had here";
     if (requirement == "cgroup.pids" && !facts.cgroup_pids) missing = "no pids controller can be had here";
     if (requirement == "cgroup.cpu" && !facts.cgroup_cpu) missing = "no cpu controller can be had here";
+    if (!missing.empty() && !facts.as_root) {
+      missing +=
+          ": an ordinary user has what is delegated to him; where systemd has a manager for him (loginctl "
+          "enable-linger), call with --systemd-cgroup";
+    }
     if (requirement == "apparmor" && !facts.apparmor_loaded) missing = "the AppArmor profile is not loaded here";
     if (requirement == "seccomp" && policy.seccomp.program.empty() && !config.linux.seccomp) {
       missing = "neither the policy nor the config has a seccomp program";
@@ -58,7 +63,6 @@ Result<Effective> harden(const oci::Config& config, const Policy& policy, const 
   effective.writable = plan_writable(result, context);
   effective.empty_network = policy.network.mode == NetworkMode::none;
   effective.seccomp_program = policy.seccomp.program;
-  effective.landlock = policy.landlock.enable;
   // A cpuset of the config is a mask already.
   const auto& resources = result.linux.resources;
   const bool has_cpuset = resources && resources->cpu && !resources->cpu->cpus.empty();

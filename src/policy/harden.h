@@ -34,9 +34,9 @@ struct Facts {
       trusted_sources;  // directories of the engine itself (its container storage and run directory)
   std::vector<std::string> namespaces_of_host;  // of "network" "pid" ...: those that a path in the config joins and
                                                 // that are the host's own
-  bool apparmor_loaded = false;                                      // policy.apparmor.profile can be used
-  bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true;  // controllers that can be had
-  std::vector<std::uint64_t> huge_page_sizes;                        // bytes; those that the host has
+  bool apparmor_loaded = false;                 // policy.apparmor.profile can be used
+  bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true, cgroup_hugetlb = true;  // controllers to be had
+  std::vector<std::uint64_t> huge_page_sizes;  // bytes; those that the host has
 };
 
 // Of an environment variable `before` and `after` are its name only, of a hook its path: values may be secrets.
@@ -74,7 +74,6 @@ struct Effective {
   std::optional<Writable> writable;
   bool empty_network = false;   // look at the interfaces again at start, and unshare again if there is more than lo
   std::string seccomp_program;  // stacked after the config's own; empty: none
-  bool landlock = false;
   std::optional<std::int64_t> cpu_mask_width;                             // CPUs
   std::optional<std::int64_t> deadline, exec_deadline, created_deadline;  // microseconds
   bool audit = false;

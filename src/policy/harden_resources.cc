@@ -122,6 +122,10 @@ void harden_huge_pages(std::vector<oci::HugepageLimit>& limits, Missing missing,
     context.log.set(limits[i].limit, 0u, "/linux/resources/hugepageLimits/" + std::to_string(i) + "/limit", kRule);
   }
   if (missing == Missing::leave) return;
+  if (!context.facts.cgroup_hugetlb) {
+    if (context.facts.huge_page_sizes.empty()) return;
+    return context.log.note("no hugetlb controller here: " + context.log.rule_name(kRule) + " has no effect");
+  }
   for (const std::uint64_t bytes : context.facts.huge_page_sizes) {
     const std::string name = page_size_name(bytes);
     if (std::any_of(limits.begin(), limits.end(), [&](const auto& limit) { return limit.page_size == name; })) continue;

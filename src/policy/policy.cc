@@ -284,7 +284,6 @@ static Result<void> from_json(const JsonReader& in, Apparmor& out) {
   return read_name(in, "profile", out.profile, check_label);
 }
 
-static Result<void> from_json(const JsonReader& in, Landlock& out) { return in.read("enable", out.enable); }
 static Result<void> from_json(const JsonReader& in, Devices& out) {
   return in.read("standard_only", out.standard_only);
 }
@@ -342,7 +341,6 @@ static Result<void> from_json(const JsonReader& in, Policy& out) {
   TRY(in.read("capabilities", out.capabilities));
   TRY(in.read("seccomp", out.seccomp));
   TRY(in.read("apparmor", out.apparmor));
-  TRY(in.read("landlock", out.landlock));
   TRY(in.read("devices", out.devices));
   TRY(in.read("sysctl", out.sysctl));
   TRY(in.read("hooks", out.hooks));

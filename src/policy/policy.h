@@ -90,10 +90,6 @@ struct Apparmor {
   std::string profile;  // stacked on the config's when it is loaded; empty: none
 };
 
-struct Landlock {
-  bool enable = false;
-};
-
 struct Devices {
   bool standard_only = false;
 };
@@ -135,7 +131,6 @@ struct Policy {
   Capabilities capabilities;
   Seccomp seccomp;
   Apparmor apparmor;
-  Landlock landlock;
   Devices devices;
   Sysctl sysctl;
   Hooks hooks;

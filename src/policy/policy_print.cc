@@ -109,7 +109,6 @@ std::string print_policy(const Policy& policy) {
                                      {"keep", json_text(policy.capabilities.keep)}})},
        {"seccomp", json_object({{"program", name_or_none(policy.seccomp.program)}})},
        {"apparmor", json_object({{"profile", name_or_none(policy.apparmor.profile)}})},
-       {"landlock", json_object({{"enable", json_text(policy.landlock.enable)}})},
        {"devices", json_object({{"standard_only", json_text(policy.devices.standard_only)}})},
        {"sysctl", json_object({{"namespaced_only", json_text(policy.sysctl.namespaced_only)}})},
        {"hooks", json_object({{"refuse_config", json_text(policy.hooks.refuse_config)},

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "sandbox/cgroup_control.h"
+#include "sandbox/cgroup_delegation.h"
 #include "sandbox/cgroup_devices.h"
 #include "sandbox/cgroup_layout.h"
 #include "sandbox/cgroup_limits.h"
@@ -58,24 +59,20 @@ Result<void> check_unused(const CgroupLocation& location) {
   return ok();
 }
 
-bool may_make_cgroups(const CgroupLayout& layout) {
-  if (layout.v2 && access(layout.v2->mount.c_str(), W_OK) != 0) return false;
-  return std::all_of(layout.v1.begin(), layout.v1.end(),
-                     [](const Hierarchy& place) { return access(place.mount.c_str(), W_OK) == 0; });
-}
-
 Result<CgroupLocation> plan_cgroupfs(const CgroupRequest& request, const CgroupLayout& layout) {
   CgroupLocation location;
-  // An ordinary user who did not ask for a place gets none, as with runc and crun; create refuses limits then.
-  if (request.cgroups_path.empty() && !is_host_root() && !may_make_cgroups(layout)) {
+  const auto found = is_host_root() ? std::optional(TRY(cgroupfs_path(request.cgroups_path, request.id)))
+                                    : TRY(path_for_user(layout, request.cgroups_path, request.id));
+  // A user to whom nothing is delegated gets no cgroup, as with crun; create refuses limits then.
+  if (!found) {
     location.manager = CgroupManager::disabled;
     return location;
   }
-  const std::string path = TRY(cgroupfs_path(request.cgroups_path, request.id));
+  const std::string& path = *found;
   const auto place = [&](const std::string& mount) {
     std::vector<std::string> missing = missing_parents(mount, mount + path);
     // Our own parent goes with its last container, whoever of several made it.
-    if (missing.empty() && request.cgroups_path.empty()) missing.push_back(mount + "/agentrun");
+    if (missing.empty() && request.cgroups_path.empty()) missing.push_back(mount + path.substr(0, path.rfind('/')));
     for (std::string& parent : missing) location.parents.push_back(std::move(parent));
     return mount + path;
   };
@@ -150,7 +147,9 @@ Result<void> check_no_limits(const oci::Resources* resources) {
   if (asked.empty()) return ok();
   return refusal("set limits without cgroups", *asked.begin(),
                  is_host_root() ? "the cgroup manager is \"disabled\""
-                                : "rootless needs no limits + no cgrouppath when no permission is granted for cgroups");
+                                : "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: "
+                                  "call with --systemd-cgroup where systemd has a manager for this user (loginctl "
+                                  "enable-linger), or have a cgroup v2 directory delegated");
 }
 
 // ---- making
@@ -243,15 +242,21 @@ Result<CgroupLocation> plan_cgroup(const CgroupRequest& request) {
   return location;
 }
 
-Result<CgroupControllers> available_controllers(CgroupManager manager) {
+Result<CgroupControllers> available_controllers(CgroupManager manager, const std::string& cgroups_path) {
   CgroupControllers controllers;
   if (manager == CgroupManager::disabled) return controllers;
   const CgroupLayout layout = TRY(find_layout());
+  // A user gets what was delegated to him: to his systemd, else to the place.
+  std::optional<std::string> place = "";
+  if (!is_host_root() && manager == CgroupManager::systemd) {
+    place = user_manager_path(layout);
+  } else if (!is_host_root()) {
+    place = TRY(path_for_user(layout, cgroups_path, "any"));
+    if (!place) return controllers;
+  }
   std::set<std::string> offered;
   if (layout.v2) {
-    // A user gets what was delegated to him.
-    const std::string own = is_host_root() ? "" : layout.v2->own;
-    const auto list = sys::read_file(layout.v2->mount + own + "/cgroup.controllers");
+    const auto list = sys::read_file(nearest_directory(layout.v2->mount + *place) + "/cgroup.controllers");
     if (list) {
       for (const std::string_view name : text::split_words(*list)) offered.emplace(name);
     }

@@ -44,12 +44,12 @@ struct CgroupRequest {
 // hierarchy mounted, an existing cgroup of that name with processes in it.
 Result<CgroupLocation> plan_cgroup(const CgroupRequest& request);
 
-// Which limits can be set here at all.
+// Which limits can be set here at all; for an ordinary user, in the place that `cgroups_path` (may be empty) means.
 struct CgroupControllers {
   bool memory = false, cpu = false, pids = false, cpuset = false, io = false, hugetlb = false, rdma = false;
   bool unified = false;  // v2 alone
 };
-Result<CgroupControllers> available_controllers(CgroupManager manager);
+Result<CgroupControllers> available_controllers(CgroupManager manager, const std::string& cgroups_path = {});
 
 // Makes the directories and writes the limits and the device rules (BPF on v2). For systemd, whose scope needs a first
 // process, it only checks that the scope can be asked for and starts the helper: the rest is `attach_process`'s. A

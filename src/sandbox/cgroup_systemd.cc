@@ -167,6 +167,10 @@ Result<void> check_systemd() {
   return ok();
 }
 
+std::string user_manager_path(const CgroupLayout& layout) {
+  return manager_prefix(layout.v2 ? layout.v2->own : std::string(), true, manager_uid());
+}
+
 Result<CgroupLocation> plan_scope(const CgroupRequest& request, const CgroupLayout& layout) {
   TRY(check_systemd());
   const bool user = is_user_manager();

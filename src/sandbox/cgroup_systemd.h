@@ -38,6 +38,9 @@ void set_systemd_helper(std::string path);
 // Refuses with the reason where there is no systemd to talk to, or no helper.
 Result<void> check_systemd();
 
+// Where the manager of the calling user has its units, relative to the mount: its own controllers are what he can get.
+std::string user_manager_path(const CgroupLayout& layout);
+
 // Unit, slice and directories of the scope of `request`.
 Result<CgroupLocation> plan_scope(const CgroupRequest& request, const CgroupLayout& layout);
 

@@ -260,7 +260,8 @@ Result<UniqueFd> stage_devices(const oci::Config& config) {
   const mode_t mask = umask(0);
   const auto make = [&](const Node& node) -> Result<void> {
     const auto uid = map_id(config.linux.uid_mappings, node.uid), gid = map_id(config.linux.gid_mappings, node.gid);
-    if (!uid || !gid) return refusal("make device", node.path, "its owner is not mapped in the user namespace");
+    // The host's own node is bound then: its owner shows as the overflow id.
+    if (!uid || !gid) return os_error(EPERM, "make device", node.path);
     const std::string name = staged_name(node);
     if (mknodat(mount->get(), name.c_str(), node.type | node.mode, node.device) != 0) {
       if (errno == EEXIST) return ok();
@@ -273,7 +274,8 @@ Result<UniqueFd> stage_devices(const oci::Config& config) {
     if (made && node.type != S_IFIFO) made = make(node);
   }
   umask(mask);
-  if (!made && made.error().code == EPERM) return UniqueFd();  // root of an outer container: no mknod, bind
+  // Of an outer container, of a user's own namespace: no mknod, bind.
+  if (!made && made.error().code == EPERM) return UniqueFd();
   TRY(std::move(made));
   return mount;
 }

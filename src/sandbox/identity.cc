@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "sandbox/procfs.h"
 #include "sys/file.h"
 
@@ -134,11 +135,15 @@ void raise_hard_limits(pid_t pid, const std::vector<oci::Rlimit>& limits) {
   }
 }
 
-Result<void> set_oom_score_adj(int value) {
-  const std::string path = "/proc/self/oom_score_adj";
-  const UniqueFd fd = TRY(sys::open(path, O_WRONLY | O_NOFOLLOW));
+Result<void> set_oom_score_adj(int value, pid_t pid) {
+  const std::string path = "/proc/" + (pid == 0 ? "self" : std::to_string(pid)) + "/oom_score_adj";
+  const UniqueFd fd = TRY(sys::open(path, O_RDWR | O_NOFOLLOW));
   TRY(check_procfs(fd.get(), path));
-  return sys::write_all(fd.get(), std::to_string(value), path);
+  auto written = sys::write_all(fd.get(), std::to_string(value), path);
+  if (written || written.error().code != EACCES) return written;
+  // Without CAP_SYS_RESOURCE over the initial user namespace it goes up only (proc_pid_oom_score_adj(5)).
+  return refusal("set oom_score_adj", std::to_string(value),
+                 "an ordinary user cannot lower it: it is " + std::string(text::trim(TRY(sys::read_file(path)))));
 }
 
 }  // namespace agentrun::sandbox

@@ -21,7 +21,10 @@ Result<void> set_rlimits(const std::vector<oci::Rlimit>& limits);
 // In the parent, for a process in another user namespace: no capability that it has there lets it raise a hard limit
 // (getrlimit(2)). Lowers none, and leaves an error to `set_rlimits`, which comes after it.
 void raise_hard_limits(pid_t pid, const std::vector<oci::Rlimit>& limits);
-Result<void> set_oom_score_adj(int value);  // by /proc/self, which must be procfs: before the root is entered
+
+// Of `pid`, or 0: of ourselves. By /proc, which must be procfs: before the root is entered. An ordinary user can only
+// raise it.
+Result<void> set_oom_score_adj(int value, pid_t pid = 0);
 Result<void> set_scheduler(const oci::Scheduler& scheduler);
 Result<void> set_io_priority(const oci::IoPriority& priority);
 Result<void> set_personality(const oci::Personality& personality);

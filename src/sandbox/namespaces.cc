@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "sandbox/rootless.h"
 #include "sys/file.h"
 #include "sys/process.h"
 
@@ -174,6 +175,15 @@ Result<NamespacePlan> plan_namespaces(const oci::Config& config) {
       !(config.linux.uid_mappings.empty() && config.linux.gid_mappings.empty())) {
     return refusal("create", "/linux/uidMappings", "id mappings without a user namespace");
   }
+  if (plan.creates(NamespaceType::user)) {
+    if (config.process) TRY(check_ids_mapped(*config.process, config.linux));
+    // newuidmap(1) writes only for a process whose /proc/PID is its caller's, which leaves it open to ptrace(2) by
+    // whoever has the same uid: in a pid namespace that others live in, those could be a container's.
+    if (plan.joins(NamespaceType::pid) && !may_write_maps()) {
+      return refusal("create", "/linux/namespaces",
+                     "an ordinary user cannot make a user namespace and join a pid namespace in one container");
+    }
+  }
   // The user namespace last to be listed is first to be joined: the others may belong to it.
   std::stable_partition(plan.join.begin(), plan.join.end(),
                         [](const JoinedNamespace& joined) { return joined.type == NamespaceType::user; });
@@ -190,7 +200,7 @@ Result<void> join_namespaces(const NamespacePlan& plan) {
 }
 
 Result<void> write_id_maps(pid_t pid, const oci::Linux& linux_config) {
-  if (geteuid() != 0) return write_as_user(pid, linux_config);
+  if (!may_write_maps()) return write_as_user(pid, linux_config);
   TRY(write_map(pid, "uid_map", linux_config.uid_mappings));
   return write_map(pid, "gid_map", linux_config.gid_mappings);
 }

@@ -36,8 +36,8 @@ Result<NamespacePlan> plan_namespaces(const oci::Config& config);
 // In the child: setns for each of the plan, the user namespace first where the others belong to it.
 Result<void> join_namespaces(const NamespacePlan& plan);
 
-// In the parent: uid_map and gid_map of `pid`; by root of the host directly, else by newuidmap(1) and newgidmap(1), or a
-// single line of the caller's own ids.
+// In the parent: uid_map and gid_map of `pid`; by root of the host directly, else by newuidmap(1) and newgidmap(1), or
+// a single line of the caller's own ids.
 Result<void> write_id_maps(pid_t pid, const oci::Linux& linux_config);
 
 // "network", ... of the config's namespaces whose path is the very namespace that this process is in (the host's).

@@ -96,6 +96,7 @@ running() {
 }
 
 @test "exec --tty gives a terminal" {
+  skip_unless "this user gets no terminal here" script --quiet --command true /dev/null
   running
   run script --quiet --return --command "'$RUNTIME' --root '$ROOT' exec --tty $ID sh -c 'tty; test -t 0 && test -t 1 && test -t 2 && echo terminal'" /dev/null < /dev/null 3>&-
   assert_success
@@ -205,6 +206,7 @@ running() {
 
 @test "exec into a strict container is as strict as the container" {
   skip_unless_agentrun
+  skip_unless_strict
   wait_program
   detached strict create --bundle "$BUNDLE" "$ID"
   assert_success
@@ -224,6 +226,7 @@ running() {
 
 @test "exec --process into a strict container cannot ask for more" {
   skip_unless_agentrun
+  skip_unless_strict
   wait_program
   detached strict create --bundle "$BUNDLE" "$ID"
   assert_success

@@ -79,7 +79,12 @@ add_hook() { # STAGE PATH [ARGS...]
   create
   assert_success
   assert_equal "$(cat "$BUNDLE/ns.runtime")" "$(readlink /proc/self/ns/net)"
-  assert_equal "$(cat "$BUNDLE/ns.container")" "$(readlink "/proc/$(pid_of)/ns/net")"
+  if [ -n "$ROOTLESS" ]; then # a container that waits for its start shows a user nothing of it
+    grep -q '^net:' "$BUNDLE/ns.container"
+    [ "$(cat "$BUNDLE/ns.container")" != "$(cat "$BUNDLE/ns.runtime")" ]
+  else
+    assert_equal "$(cat "$BUNDLE/ns.container")" "$(readlink "/proc/$(pid_of)/ns/net")"
+  fi
 }
 
 @test "a hook that fails stops create, and nothing is left" {

@@ -175,6 +175,7 @@ load helpers
   create_and_start
   local group
   group=$(cgroup_of pids)
+  [ -n "$group" ] || group=$(cgroup_of unified)
   wait_for 5 sh -c "[ \$(wc -l < $group/cgroup.procs) -ge 3 ]"
   local pids
   pids=$(cat "$group/cgroup.procs")

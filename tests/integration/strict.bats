@@ -376,12 +376,3 @@ strict_output() {
   assert_error /netwrok
   assert_clean
 }
-
-@test "landlock: writes only to the writable places" {
-  skip_unless_agentrun
-  grep -q landlock /sys/kernel/security/lsm 2> /dev/null || skip "no Landlock (or securityfs is not mounted)"
-  program 'echo x > /tmp/ok && echo x > /dev/null && echo writes; mv /tmp/ok /tmp/moved && echo moves'
-  run_strict
-  assert_line writes
-  assert_line moves
-}

@@ -20,6 +20,7 @@
 #include "sandbox/capabilities.h"
 #include "sandbox/executable.h"
 #include "sandbox/network.h"
+#include "sandbox/rootless.h"
 #include "sandbox/sysctl.h"
 #include "sandbox/terminal.h"
 #include "sys/file.h"
@@ -57,7 +58,7 @@ class Init {
  private:
   Result<void> come_alive();
   Result<void> enter_namespaces();
-  Result<void> become_root_inside();
+  Result<void> take_ids_inside();
   Result<void> name_host();
   Result<void> build();
   Result<void> settle();
@@ -94,14 +95,14 @@ pid_t read_host_pid() {
 Result<void> Init::come_alive() {
   TRY(tell(socket_.get(), Kind::alive));
   if (wait_for_parent_) TRY(expect(socket_.get(), Kind::go));
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   host_pid_ = read_host_pid();
   return ok();
 }
 
-Result<void> Init::become_root_inside() {
-  // Ids that the maps do not have show as the overflow id; the one that the maps call 0 owns what we are about to make.
-  if (setresgid(0, 0, 0) != 0) return errno_error("setresgid", "0 in the user namespace");
-  if (setresuid(0, 0, 0) != 0) return errno_error("setresuid", "0 in the user namespace");
+Result<void> Init::take_ids_inside() {
+  // Ids that the maps do not have show as the overflow id; the one that we take owns what we are about to make.
+  TRY(sandbox::take_ids_inside(config_.linux));
   // Changing ids made us non-dumpable, and then /proc/self belongs to the host's root. Nobody but the caller's own
   // processes can see us here; it is undone before anything hostile runs.
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -125,7 +126,7 @@ Result<void> Init::name_host() {
 Result<void> Init::enter_namespaces() {
   if (!needs_stage(*request_.plan)) TRY(sandbox::join_namespaces(*request_.plan));
   request_.plan->join.clear();
-  if (request_.plan->creates(NamespaceType::user)) TRY(become_root_inside());
+  if (request_.plan->creates(NamespaceType::user)) TRY(take_ids_inside());
   // Rooted at the container's own cgroup, where we are by now (pitfalls of cgroup_namespaces(7)).
   if (request_.plan->creates(NamespaceType::cgroup) && !request_.cgroup && unshare(CLONE_NEWCGROUP) != 0) {
     return errno_error("unshare", "cgroup namespace");
@@ -268,7 +269,9 @@ Result<void> Init::execute() {
 
 void run_init(LaunchRequest& request, const sandbox::LastStep& last_step, UniqueFd socket, bool wait_for_parent) {
   // Until execve this is a copy of the runtime: nothing of it may be read, nor traced, by whoever sees this pid.
-  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  // But where an ordinary user writes the id maps: /proc/PID would be root's, and neither we nor newuidmap(1) could. He
+  // is the only one who sees it, in a pid namespace of its own; it ends with the `go` that follows the maps.
+  prctl(PR_SET_DUMPABLE, request.maps_by_user ? 1 : 0, 0, 0, 0);
   Init init(request, last_step, std::move(socket), wait_for_parent);
   try {
     auto result = init.run();

@@ -20,6 +20,7 @@
 #include "sandbox/identity.h"
 #include "sandbox/last_step.h"
 #include "sandbox/namespaces.h"
+#include "sandbox/rootless.h"
 #include "sandbox/terminal.h"
 #include "sys/file.h"
 #include "sys/mount.h"
@@ -85,7 +86,8 @@ class Joiner {
     if (late_ != 0 && setns(request_.target_pidfd, late_) != 0) {
       return errno_error("setns", "cgroup namespace of the container");
     }
-    if (in_user_namespace_) TRY(become_root_inside());
+    // Ids from outside have no name in here; capabilities over the namespace came with setns.
+    if (in_user_namespace_) TRY(sandbox::take_ids_inside(*request_.linux_config));
     if (setsid() < 0) return errno_error("setsid");
     UniqueFd procfs;
     if (wants_procfs(process_)) procfs = TRY(sys::new_mount("proc", {}, 0));
@@ -109,13 +111,6 @@ class Joiner {
   }
 
  private:
-  // Ids from outside have no name in here; capabilities over the namespace came with setns.
-  static Result<void> become_root_inside() {
-    if (setresgid(0, 0, 0) != 0) return errno_error("setresgid", "0 in the user namespace");
-    if (setresuid(0, 0, 0) != 0) return errno_error("setresuid", "0 in the user namespace");
-    return ok();
-  }
-
   Result<void> open_console() {
     sandbox::Terminal terminal = TRY(sandbox::open_terminal(process_.console_size));
     TRY(sandbox::give_terminal(terminal, process_.user.uid));
@@ -154,8 +149,14 @@ class Joiner {
 
 // What the stage does before it clones: all namespaces at once, then the container's root, which is not the root of its
 // mount namespace where pivot_root was not used.
-Result<void> enter(int target_pidfd, int flags, const UniqueFd& root) {
-  if (flags != 0 && setns(target_pidfd, flags) != 0) return errno_error("setns", "namespaces of the container");
+Result<void> enter(const JoinRequest& request, int flags, const UniqueFd& root) {
+  if (request.process->oom_score_adj) {
+    // Here, where nobody of the container sees us yet: not being dumpable makes /proc/self the host's root's.
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    TRY(sandbox::set_oom_score_adj(*request.process->oom_score_adj));
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  }
+  if (flags != 0 && setns(request.target_pidfd, flags) != 0) return errno_error("setns", "namespaces of the container");
   if (fchdir(root.get()) != 0) return errno_error("chdir", "root of the container");
   if (chroot(".") != 0) return errno_error("chroot", "root of the container");
   return ok();
@@ -175,7 +176,7 @@ Result<Member> clone_member(JoinRequest& request, const sandbox::LastStep& last_
   const int late = request.cgroup ? flags & CLONE_NEWCGROUP : 0;
   // Without CLONE_NEW flags of its own: it goes where the stage is.
   member.process =
-      TRY(clone_sibling([&] { return enter(request.target_pidfd, flags & ~late, root); }, 0, request.cgroup.get(),
+      TRY(clone_sibling([&] { return enter(request, flags & ~late, root); }, 0, request.cgroup.get(),
                         [&, &our_end = ours, &their_end = theirs] {
                           our_end.reset();
                           run_joiner(request, last_step, std::move(their_end), (flags & CLONE_NEWUSER) != 0, late);

@@ -13,6 +13,7 @@
 #include "backend/native/protocol.h"
 #include "backend/native/stage.h"
 #include "base/trace.h"
+#include "sandbox/cgroup_layout.h"
 #include "sys/file.h"
 #include "sys/process.h"
 #include "sys/socket.h"
@@ -132,6 +133,9 @@ Result<void> read_verdict(int socket, const std::string& what) {
 Result<Launched> launch(LaunchRequest& request) {
   const sandbox::LastStep last_step = TRY(sandbox::prepare_last_step());
   const bool had_cgroup = request.cgroup.valid();
+  // Joining a pid namespace, an engine's own user namespace is what we were executed in, and /proc/PID is ours anyway.
+  request.maps_by_user = request.plan->creates(NamespaceType::user) && !sandbox::is_host_root() &&
+                         !request.plan->joins(NamespaceType::pid);
   Child child = TRY(clone_until_alive(request, last_step));
   trace::step("clone");
   Killer killer(child.process.pid, child.process.pidfd.get());

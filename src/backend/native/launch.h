@@ -50,6 +50,7 @@ struct LaunchRequest {
   UniqueFd seccomp_listener;  // connected to listenerPath, or invalid
   bool pivot = true;
   bool new_keyring = true;
+  bool maps_by_user = false;  // set by `launch`: not by root of the host
   unsigned preserve_fds = 0;
   ParentWork parent;
   ChildWork child;

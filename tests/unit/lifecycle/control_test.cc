@@ -281,6 +281,24 @@ TEST_F(ControlTest, OnlyTheNewestReportsAreKept) {
   EXPECT_EQ(names, (std::vector<std::string>{"r7.json", "r8.json", "r9.json"}));
 }
 
+TEST(MergeResources, SwapFollowsTheLimit) {
+  const auto swap_after = [](std::int64_t limit, std::int64_t swap, std::int64_t wanted) {
+    oci::Resources base, change;
+    base.memory.emplace();
+    base.memory->limit = limit;
+    base.memory->swap = swap;
+    change.memory.emplace();
+    change.memory->limit = wanted;
+    merge_resources(base, change);
+    return *base.memory->swap;
+  };
+  EXPECT_EQ(swap_after(100, 100, 500), 500);  // none before, none after
+  EXPECT_EQ(swap_after(100, 300, 50), 250);
+  EXPECT_EQ(swap_after(100, -1, 50), -1);
+  EXPECT_EQ(swap_after(100, 100, -1), -1);
+  EXPECT_EQ(swap_after(-1, -1, 50), -1);
+}
+
 TEST(MergeResources, WhatTheChangeDoesNotNameStays) {
   oci::Resources base, change;
   base.memory.emplace();
@@ -297,7 +315,7 @@ TEST(MergeResources, WhatTheChangeDoesNotNameStays) {
   change.unified = {{"memory.high", "2"}, {"pids.max", "3"}};
   merge_resources(base, change);
   EXPECT_EQ(base.memory->limit, 50);
-  EXPECT_EQ(base.memory->swap, 200);
+  EXPECT_EQ(base.memory->swap, 150);  // as much swap as before
   EXPECT_EQ(base.pids_limit, 7);
   EXPECT_EQ(base.cpu->quota, 1000);
   ASSERT_EQ(base.hugepage_limits.size(), 3u);

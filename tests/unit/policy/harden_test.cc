@@ -30,7 +30,7 @@ oci::Config with_process() {
 
 TEST(Harden, EmptyConfigIsStrict) {
   const Effective e = strict(with_process());
-  EXPECT_TRUE(e.config.root.readonly && e.config.process->no_new_privileges && e.empty_network && e.landlock &&
+  EXPECT_TRUE(e.config.root.readonly && e.config.process->no_new_privileges && e.empty_network &&
               e.audit);
   EXPECT_EQ(e.seccomp_program, "strict");
   EXPECT_EQ(e.policy, "strict");
@@ -208,6 +208,17 @@ TEST(HardenResources, TheStricterOfBoth) {
   EXPECT_EQ(a.hugepage_limits[1].page_size, "1GB");
   EXPECT_EQ(a.hugepage_limits[2].page_size, "64KB");
   EXPECT_EQ(e.cpu_mask_width, 1);
+}
+
+TEST(Harden, WithoutAHugetlbControllerHugePagesAreReported) {
+  Facts facts;
+  facts.huge_page_sizes = {2 << 20};
+  facts.cgroup_hugetlb = false;
+  const Effective e = strict(with_process(), facts);
+  EXPECT_TRUE(e.config.linux.resources->hugepage_limits.empty());
+  EXPECT_TRUE(std::any_of(e.report.notes.begin(), e.report.notes.end(), [](const std::string& note) {
+    return note.find("no hugetlb controller here") != std::string::npos;
+  }));
 }
 
 TEST(HardenResources, QuotaIsJudgedWithItsPeriod) {

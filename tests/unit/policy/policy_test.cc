@@ -54,7 +54,7 @@ TEST(BuiltinPolicies, StrictIsWhatIsPromised) {
   EXPECT_TRUE(p.capabilities.restrict && p.capabilities.keep.empty());
   EXPECT_EQ(p.seccomp.program, "strict");
   EXPECT_EQ(p.apparmor.profile, "agentrun-strict");
-  EXPECT_TRUE(p.landlock.enable && p.devices.standard_only && p.sysctl.namespaced_only && p.hooks.refuse_config &&
+  EXPECT_TRUE(p.devices.standard_only && p.sysctl.namespaced_only && p.hooks.refuse_config &&
               p.annotations.ignore_runtime && p.audit.enable);
   EXPECT_EQ(p.require, (std::vector<std::string>{"seccomp", "namespaces", "cgroup.memory", "cgroup.pids"}));
 }
