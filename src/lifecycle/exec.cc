@@ -22,6 +22,7 @@
 #include "oci/parse.h"
 #include "policy/harden.h"
 #include "sandbox/affinity.h"
+#include "sandbox/capabilities.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/identity.h"
 #include "sandbox/labels.h"
@@ -133,6 +134,8 @@ class Executor {
     policy::Report report;
     process_ = TRY(policy::harden_exec(TRY(wanted_process(options_, config_)), config_, policy_, report));
     TRY(sandbox::check_labels(process_));
+    // Its notices are written here, where the log file is.
+    if (process_.capabilities) TRY(sandbox::resolve_capabilities(*process_.capabilities));
     target_ = TRY(sys::open_process(record_.process));
     if (!target_) return refusal("exec", options_.id, "container not running");
     if (!options_.console_socket.empty()) {

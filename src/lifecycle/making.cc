@@ -25,6 +25,7 @@
 #include "lifecycle/supervisor.h"
 #include "oci/parse.h"
 #include "sandbox/affinity.h"
+#include "sandbox/capabilities.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/identity.h"
 #include "sandbox/labels.h"
@@ -77,7 +78,11 @@ Record new_record(const CreateOptions& options, const Plan& plan);
 // What would otherwise fail in the container's process, at start, or not be done at all.
 Result<void> check_possible(const oci::Config& config, const sandbox::NamespacePlan& namespaces) {
   if (config.linux.intel_rdt) return refusal("/linux/intelRdt", "", "resctrl is not supported");
-  if (config.process) TRY(sandbox::check_labels(*config.process));
+  if (config.process) {
+    TRY(sandbox::check_labels(*config.process));
+    // Its notices are written here, where the log file is.
+    if (config.process->capabilities) TRY(sandbox::resolve_capabilities(*config.process->capabilities));
+  }
   if (config.linux.net_devices.empty()) return ok();
   if (!namespaces.creates(oci::NamespaceType::network) && !namespaces.joins(oci::NamespaceType::network)) {
     return refusal("/linux/netDevices", "", "the config has no network namespace of its own to move them to");

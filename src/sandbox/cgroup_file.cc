@@ -26,8 +26,7 @@ std::string_view key_of(std::string_view line) { return line.substr(0, line.find
 
 // "8:0", or the name of an RDMA device: what has a line of its own in the file.
 bool is_by_device(std::string_view file) {
-  return file == "io.max" || file == "rdma.max" || file.find("_device") != std::string_view::npos ||
-         (file.starts_with("blkio.throttle.") && file.ends_with("_device"));
+  return file == "io.max" || file == "rdma.max" || file.find("_device") != std::string_view::npos;
 }
 
 // The line that takes a device's limit away.

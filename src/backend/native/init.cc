@@ -15,6 +15,7 @@
 #include "backend/native/become.h"
 #include "backend/native/protocol.h"
 #include "backend/native/stage.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/trace.h"
 #include "sandbox/capabilities.h"
@@ -167,6 +168,7 @@ Result<void> Init::build() {
     TRY(expect(socket_.get(), Kind::go));
   }
   if (request_.child.container_hooks) TRY(request_.child.container_hooks(host_pid_));
+  log::silence();
   TRY(sandbox::enter_root(root));
   trace::step("root entered");
   return ok();

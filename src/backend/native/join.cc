@@ -14,6 +14,7 @@
 #include "backend/native/become.h"
 #include "backend/native/protocol.h"
 #include "backend/native/stage.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/trace.h"
 #include "sandbox/capabilities.h"
@@ -143,6 +144,7 @@ class Joiner {
 [[noreturn]] void run_joiner(JoinRequest& request, const sandbox::LastStep& last_step, UniqueFd socket,
                              bool in_user_namespace, int late) {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  log::silence();
   Joiner joiner(request, last_step, std::move(socket), in_user_namespace, late);
   try {
     auto result = joiner.run();
