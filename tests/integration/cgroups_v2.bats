@@ -88,10 +88,10 @@ created() {
   assert_equal "$(of memory.oom.group)" 1
   run agentrun delete --force "$ID"
   local key
-  for key in cgroup.kill cgroup.procs nosuch.thing ../memory.max; do
+  for key in cgroup.kill cgroup.procs nosuch.thing ../memory.max; do # the error names the key, or its controller
     config ".linux.resources.unified = {\"$key\": \"1\"}"
     create
-    assert_error "$key"
+    assert_error "$key|\"${key%.*}\""
     assert_clean
   done
 }
