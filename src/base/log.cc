@@ -21,6 +21,7 @@ struct State {
   UniqueFd file;
   bool opened = false;
   bool failed = false;  // the one object of a JSON file is there
+  bool silent = false;
 };
 
 State& state() {
@@ -97,7 +98,7 @@ Result<void> open(Sink sink) {
     if (::getcwd(here.data(), here.size()) == nullptr) return errno_error("getcwd");
     sink.file = std::string(here.data()) + '/' + sink.file;
   }
-  state() = State{std::move(sink), UniqueFd(), false, false};
+  state() = State{std::move(sink), UniqueFd(), false, false, false};
   return ok();
 }
 
@@ -118,7 +119,7 @@ void failure(const Error& error) {
 
 void write(Level level, std::string_view message) {
   const State& now = state();
-  if (level > now.sink.level) return;
+  if (now.silent || level > now.sink.level) return;
   const std::string printable = text::printable(message);
   if (now.sink.file.empty()) {
     put(STDERR_FILENO, now.sink.format == Format::json ? json_line(level, printable) : text_line(level, printable));
@@ -126,6 +127,11 @@ void write(Level level, std::string_view message) {
     put(log_file(), text_line(level, printable));
   }
   // A JSON file is for the failure alone: a second object in it and the engine understands neither.
+}
+
+void silence() {
+  state().file.reset();
+  state().silent = true;
 }
 
 Result<Level> parse_level(std::string_view text) {

@@ -21,6 +21,7 @@ const std::vector<Command>& commands() {
       {"pause", "freeze a container", pause_command},
       {"resume", "thaw a container", resume_command},
       {"update", "change the limits of a container", update_command},
+      {"events", "print the use of resources and kills for memory", events_command},
       {"features", "print what this runtime can", features_command, false},
       {"spec", "write a config.json to begin with", spec_command, false},
       {"sandbox", "run one command contained, without an engine", sandbox_command},

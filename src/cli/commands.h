@@ -48,6 +48,7 @@ Result<int> ps_command(const Invocation& call);
 Result<int> pause_command(const Invocation& call);
 Result<int> resume_command(const Invocation& call);
 Result<int> update_command(const Invocation& call);
+Result<int> events_command(const Invocation& call);
 Result<int> features_command(const Invocation& call);
 Result<int> spec_command(const Invocation& call);
 Result<int> sandbox_command(const Invocation& call);

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <ctime>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,6 +16,7 @@
 #include "cli/commands.h"
 #include "lifecycle/control.h"
 #include "sys/file.h"
+#include "sys/process.h"
 
 namespace agentrun::cli {
 namespace {
@@ -97,17 +100,76 @@ std::string as_table(const std::vector<pid_t>& pids) {
   return table;
 }
 
+// What ps(1) of the host prints with `options`: its whole output.
+Result<std::string> run_ps(std::vector<std::string> options) {
+  std::vector<char*> arguments;
+  options.insert(options.begin(), "ps");
+  for (std::string& option : options) arguments.push_back(option.data());
+  arguments.push_back(nullptr);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return errno_error("pipe");
+  UniqueFd out(ends[0]), in(ends[1]);
+  const pid_t child = TRY(sys::fork_running([&] {
+    if (dup2(in.get(), STDOUT_FILENO) < 0) return 1;
+    execvp("ps", arguments.data());
+    return 127;
+  }));
+  in.reset();
+  auto text = sys::read_fd(out.get(), "output of ps", 64u << 20);
+  const int code = TRY(sys::wait_process(child)).code();
+  if (code == 127) return refusal("run", "ps", "not installed (package procps)");
+  if (code != 0) return refusal("run", "ps", "it refuses these options");
+  return text;
+}
+
+// The lines of ps(1) whose column PID names one of `pids`, and the heading.
+Result<std::string> chosen_lines(const std::string& output, const std::vector<pid_t>& pids) {
+  const auto lines = text::split(output, '\n');
+  const auto titles = text::split_words(lines[0]);
+  const auto column = std::find(titles.begin(), titles.end(), "PID");
+  if (column == titles.end()) return refusal("run", "ps", "its output with these options has no column PID");
+  const auto position = static_cast<std::size_t>(column - titles.begin());
+  std::string chosen = std::string(lines[0]) + '\n';
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const auto words = text::split_words(lines[i]);
+    const auto pid = words.size() > position ? text::parse_signed(words[position]) : std::nullopt;
+    if (pid && std::find(pids.begin(), pids.end(), *pid) != pids.end()) chosen += text::printable(lines[i]) + '\n';
+  }
+  return chosen;
+}
+
+// `ps ID --format json` is understood as well as `ps --format json ID`; whatever else follows the id is for ps(1).
+void take_format(std::vector<std::string>& options, std::string& format) {
+  constexpr std::string_view kLong = "--format";
+  if (options.size() == 2 && options[0] == kLong) {
+    format = options[1];
+    options.clear();
+  } else if (options.size() == 1 && options[0].starts_with("--format=")) {
+    format = options[0].substr(kLong.size() + 1);
+    options.clear();
+  }
+}
+
 }  // namespace
 
 Result<int> ps_command(const Invocation& call) {
   std::string format = "table";
-  OptionParser parser("ps", "ID", "List the processes of a container, with their pids on the host.");
+  OptionParser parser("ps", "ID [OPTION-OF-PS...]",
+                      "List the processes of a container, with their pids on the host. Options after the id are "
+                      "those of ps(1), which is run then.",
+                      Order::before_operand);
   parser.text("format,f", "table|json", format, "how to print; json is an array of pids (default: table)");
-  const auto parsed = TRY(parser.operands(1, 1).parse(call.arguments));
+  const auto parsed = TRY(parser.operands(1).parse(call.arguments));
   if (parsed.help) return print(parser.help());
+  std::vector<std::string> options(parsed.operands.begin() + 1, parsed.operands.end());
+  take_format(options, format);
   if (format != "table" && format != "json") return refusal("ps --format", format, "must be table or json");
+  if (format == "json" && !options.empty()) {
+    return refusal("ps", options[0], "options of ps(1) have no meaning for --format json");
+  }
 
   const std::vector<pid_t> pids = TRY(lifecycle::processes(call.global, parsed.operands[0]));
+  if (!options.empty()) return print(TRY(chosen_lines(TRY(run_ps(std::move(options))), pids)));
   if (format == "table") return print(as_table(pids));
   std::vector<std::string> numbers;
   for (const pid_t pid : pids) numbers.push_back(std::to_string(pid));

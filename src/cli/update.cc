@@ -91,6 +91,11 @@ Result<int> update_command(const Invocation& call) {
   oci::BlockIoResources block_io;
   OptionParser parser("update", "ID", "Change limits of a container. None can be raised above the policy's.");
   add_options(parser, file, memory, cpu, block_io, resources);
+  for (const char* name : {"l3-cache-schema", "mem-bw-schema"}) {
+    parser.value(
+        name, "SCHEMA", [](std::string_view) -> Result<void> { return refusal("", "", "resctrl is not supported"); },
+        "");  // runc's
+  }
   const auto parsed = TRY(parser.operands(1, 1).parse(call.arguments));
   if (parsed.help) return print(parser.help());
 

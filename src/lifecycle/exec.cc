@@ -13,15 +13,19 @@
 #include "base/trace.h"
 #include "lifecycle/audit.h"
 #include "lifecycle/audit_events.h"
+#include "lifecycle/descriptors.h"
 #include "lifecycle/filters.h"
 #include "lifecycle/foreground.h"
 #include "lifecycle/handover.h"
+#include "lifecycle/making.h"
 #include "lifecycle/store.h"
 #include "oci/parse.h"
 #include "policy/harden.h"
 #include "sandbox/affinity.h"
+#include "sandbox/capabilities.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/identity.h"
+#include "sandbox/labels.h"
 #include "sys/file.h"
 #include "sys/process.h"
 #include "sys/socket.h"
@@ -124,8 +128,14 @@ class Executor {
     config_ = TRY(container_.config());
     if (container_can_trace(config_)) TRY(native::run_from_read_only_clone());
     policy_ = TRY(policy::parse_policy(TRY(container_.policy_json()), record_.policy));
+    const Descriptors passed = TRY(passed_descriptors(options_.preserve_fds));
+    request_.preserve_fds = passed.count;
+    request_.listen_fds = passed.listen;
     policy::Report report;
     process_ = TRY(policy::harden_exec(TRY(wanted_process(options_, config_)), config_, policy_, report));
+    TRY(sandbox::check_labels(process_));
+    // Its notices are written here, where the log file is.
+    if (process_.capabilities) TRY(sandbox::resolve_capabilities(*process_.capabilities));
     target_ = TRY(sys::open_process(record_.process));
     if (!target_) return refusal("exec", options_.id, "container not running");
     if (!options_.console_socket.empty()) {
@@ -146,7 +156,7 @@ class Executor {
     request_.target = record_.process.pid;
     request_.target_pidfd = target_.get();
     request_.programs = TRY(filters_for(store_, config_.linux, policy_.seccomp.program));
-    request_.preserve_fds = options_.preserve_fds;
+    TRY(connect_agent());
     request_.place = [this](pid_t pid) { return place(pid); };
     auto joined = native::join(request_);
     if (!joined) {
@@ -172,6 +182,13 @@ class Executor {
   }
 
  private:
+  Result<void> connect_agent() {
+    const oci::State state = hook_state(record_, oci::Status::running, record_.process.pid);
+    request_.seccomp_listener = TRY(connect_listener(config_.linux, state));
+    request_.listener_message = [this, state](pid_t pid) { return listener_message(config_.linux, state, pid); };
+    return ok();
+  }
+
   // Its own child of the container's cgroup where that can be, so that it can be killed alone.
   Result<void> prepare_cgroup() {
     cgroup_ = record_.cgroup;

@@ -15,17 +15,22 @@
 #include "base/trace.h"
 #include "lifecycle/audit.h"
 #include "lifecycle/audit_events.h"
+#include "lifecycle/descriptors.h"
 #include "lifecycle/filters.h"
 #include "lifecycle/handover.h"
 #include "lifecycle/hooks.h"
+#include "lifecycle/notify.h"
 #include "lifecycle/owner.h"
 #include "lifecycle/resolve.h"
 #include "lifecycle/supervisor.h"
 #include "oci/parse.h"
 #include "sandbox/affinity.h"
+#include "sandbox/capabilities.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/identity.h"
+#include "sandbox/labels.h"
 #include "sandbox/namespaces.h"
+#include "sandbox/net_devices.h"
 #include "sandbox/rootless.h"
 #include "sandbox/sysctl.h"
 #include "sys/file.h"
@@ -54,7 +59,8 @@ struct Plan {
   sandbox::BindSources sources;
   sandbox::NamespacePlan namespaces;
   sandbox::CgroupRequest cgroup;
-  UniqueFd rootfs, console_socket, seccomp_listener;
+  Descriptors descriptors;
+  UniqueFd rootfs, console_socket, seccomp_listener, notify;
   std::string rootfs_path;
 };
 
@@ -65,6 +71,39 @@ Result<policy::Effective> harden_or_record(const std::string& id, const oci::Con
     TRY(append_audit("denial", id, denial_fields(plan.policy.name, plan.bundle, effective.error())));
   }
   return effective;
+}
+
+Record new_record(const CreateOptions& options, const Plan& plan);
+
+// What would otherwise fail in the container's process, at start, or not be done at all.
+Result<void> check_possible(const oci::Config& config, const sandbox::NamespacePlan& namespaces) {
+  if (config.linux.intel_rdt) return refusal("/linux/intelRdt", "", "resctrl is not supported");
+  if (config.process) {
+    TRY(sandbox::check_labels(*config.process));
+    // Its notices are written here, where the log file is.
+    if (config.process->capabilities) TRY(sandbox::resolve_capabilities(*config.process->capabilities));
+  }
+  if (config.linux.net_devices.empty()) return ok();
+  if (!namespaces.creates(oci::NamespaceType::network) && !namespaces.joins(oci::NamespaceType::network)) {
+    return refusal("/linux/netDevices", "", "the config has no network namespace of its own to move them to");
+  }
+  return sandbox::check_net_devices(config.linux.net_devices);
+}
+
+// Whom the container's process will speak to. Before there is a container whose lock we hold: an agent that does not
+// accept keeps nobody from anything.
+Result<void> connect_services(const CreateOptions& options, Plan& plan) {
+  const oci::State state = hook_state(new_record(options, plan), oci::Status::created, getpid());
+  plan.seccomp_listener = TRY(connect_listener(plan.effective.config.linux, state));
+  if (plan.policy.env.filter) {
+    // A way out of the container, to the host's service manager: not under a policy that closes them.
+    if (std::getenv("NOTIFY_SOCKET") != nullptr) {
+      log::write(log::Level::warning, "NOTIFY_SOCKET is not handed on: policy " + plan.policy.name);
+    }
+    return ok();
+  }
+  plan.notify = TRY(connect_notify_socket());
+  return ok();
 }
 
 // Every process in the container ends with it, whoever started it. A shorter time for exec alone has no killer of its
@@ -78,6 +117,7 @@ Result<void> check_exec_deadline(const policy::Effective& effective) {
 
 Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::Config config) {
   Plan plan;
+  plan.descriptors = TRY(passed_descriptors(options.preserve_fds));
   const std::vector<std::string> rootless = sandbox::add_user_namespace(config);
   plan.bundle = TRY(absolute(options.bundle));
   plan.policy = TRY(resolve_policy(global, config.annotations));
@@ -100,6 +140,8 @@ Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::
     }
     plan.console_socket = TRY(sys::connect_stream(options.console_socket));
   }
+  TRY(check_possible(plan.effective.config, plan.namespaces));
+  TRY(connect_services(options, plan));
   plan.cgroup.id = options.id;
   plan.cgroup.manager = global.cgroup_manager;
   plan.cgroup.cgroups_path = plan.effective.config.linux.cgroups_path;
@@ -134,6 +176,7 @@ class Maker {
     making_.effective = plan_.effective;
     making_.record = new_record(options_, plan_);
     TRY(plan_cgroup());
+    if (plan_.notify) TRY(give_notify_socket());
     native::LaunchRequest request = TRY(launch_request());
     making_.launched = TRY(native::launch(request));
     TRY(write_state());
@@ -155,6 +198,17 @@ class Maker {
     TRY(making_.container.write_intent(intent));
     trace::step("cgroup");
     return ok();
+  }
+
+  Result<void> give_notify_socket() {
+    notify_ = TRY(bind_notify_socket(making_.container));
+    oci::Mount mount;
+    mount.destination = kNotifyDirectory;
+    mount.type = "bind";
+    mount.source = store_.path() + "/" + options_.id + "/notify";
+    mount.options = {"bind", "ro", "nosuid", "nodev", "noexec"};
+    plan_.effective.config.mounts.push_back(std::move(mount));
+    return sandbox::open_last_source(plan_.sources, plan_.effective.config);
   }
 
   const oci::Resources* resources() const {
@@ -179,7 +233,10 @@ class Maker {
     request.console_socket = std::move(plan_.console_socket);
     request.pivot = options_.pivot;
     request.new_keyring = options_.new_keyring;
-    request.preserve_fds = options_.preserve_fds;
+    request.seccomp_listener = std::move(plan_.seccomp_listener);
+    request.preserve_fds = plan_.descriptors.count;
+    request.listen_fds = plan_.descriptors.listen;
+    if (notify_) request.extra.push_back(std::string("NOTIFY_SOCKET=") + kNotifySocket);
     set_parent_work(request);
     set_child_work(request);
     return request;
@@ -194,7 +251,8 @@ class Maker {
       TRY(sandbox::attach_process(making_.record.cgroup, plan_.cgroup, pid, cloned_into_ && request.cgroup,
                                   resources()));
       if (plan_.effective.cpu_mask_width) TRY(sandbox::narrow_affinity(pid, *plan_.effective.cpu_mask_width));
-      return set_oom_score(pid);
+      TRY(set_oom_score(pid));
+      return move_net_devices(pid);
     };
     request.parent.programs = [this] {
       return filters_for(store_, plan_.effective.config.linux, plan_.effective.seccomp_program);
@@ -211,6 +269,9 @@ class Maker {
   }
 
   void set_child_work(native::LaunchRequest& request) {
+    request.child.listener_message = [this](pid_t pid) {
+      return listener_message(plan_.effective.config.linux, hook_state(making_.record, oci::Status::created, pid), pid);
+    };
     const oci::Hooks& hooks = plan_.effective.config.hooks;
     if (!hooks.create_container.empty()) {
       request.child.container_hooks = [this, &hooks](pid_t pid) {
@@ -224,6 +285,16 @@ class Maker {
                          hook_state(making_.record, oci::Status::created, pid));
       };
     }
+  }
+
+  Result<void> move_net_devices(pid_t pid) const {
+    const auto& devices = plan_.effective.config.linux.net_devices;
+    if (devices.empty()) return ok();
+    for (const auto& joined : plan_.namespaces.join) {
+      if (joined.type == oci::NamespaceType::network) return sandbox::move_net_devices(devices, joined.fd.get());
+    }
+    const UniqueFd network = TRY(sys::open("/proc/" + std::to_string(pid) + "/ns/net", O_RDONLY));
+    return sandbox::move_net_devices(devices, network.get());
   }
 
   Result<void> set_oom_score(pid_t pid) const {
@@ -243,6 +314,7 @@ class Maker {
       record.supervisor = TRY(fork_supervisor(making_.container, record));
       trace::step("supervisor");
     }
+    if (notify_) TRY(fork_notifier(record.process, notify_, plan_.notify));
     return ok();
   }
 
@@ -260,6 +332,7 @@ class Maker {
   const CreateOptions& options_;
   Plan& plan_;
   Making& making_;
+  UniqueFd notify_;
   bool cloned_into_ = false;
 };
 

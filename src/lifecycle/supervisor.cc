@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -16,8 +14,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "lifecycle/deadline_index.h"
+#include "lifecycle/leave_caller.h"
 #include "lifecycle/supervise.h"
-#include "sys/file.h"
 #include "sys/process.h"
 #include "sys/socket.h"
 
@@ -58,35 +56,6 @@ Result<sys::ProcessId> armed_process(const std::string& answer) {
   return process;
 }
 
-// In the new process: nothing that an engine waits for or that ties us to it stays open.
-void leave_caller(const Supervision& supervision) {
-  setsid();
-  prctl(PR_SET_PDEATHSIG, 0);
-  prctl(PR_SET_NAME, "agentrun-sup");
-  prctl(PR_SET_DUMPABLE, 0);
-  sys::reset_signals();
-  // A signal to "every process of the session", a full pipe, a closed terminal: none of it is a reason to stop
-  // watching.
-  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM}) {
-    ::signal(signal, SIG_IGN);
-  }
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (int fd = 0; fd <= 2; ++fd) {
-    if (null < 0) {
-      const UniqueFd closed(fd);  // an engine that waits for the end of its pipe matters more than a proper fd 2
-    } else if (null != fd) {
-      dup2(null, fd);
-    }
-  }
-  static_cast<void>(
-      sys::close_all_but({supervision.container.directory(), supervision.container.root(), supervision.process.get(),
-                          supervision.listener.get(), supervision.timer.get()}));
-  static_cast<void>(!chdir("/"));
-  umask(077);
-  // The last to be chosen when memory runs out; only with CAP_SYS_RESOURCE.
-  static_cast<void>(sys::write_file("/proc/self/oom_score_adj", "-999"));
-}
-
 Result<Supervision> prepare(const Container& container, const Record& record) {
   Supervision supervision;
   supervision.container = TRY(container.without_lock());
@@ -118,7 +87,8 @@ Result<sys::ProcessId> fork_supervisor(const Container& container, const Record&
   process.boot_id = TRY(sys::boot_id());
   const sys::Cloned child = TRY(sys::clone_process(0));
   if (child.pid == 0) {
-    leave_caller(supervision);
+    leave_caller("agentrun-sup", {supervision.container.directory(), supervision.container.root(),
+                                  supervision.process.get(), supervision.listener.get(), supervision.timer.get()});
     supervise(supervision);
     _exit(0);
   }

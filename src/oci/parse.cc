@@ -42,7 +42,7 @@ static Result<void> from_json(const JsonReader& in, Rlimit& limit) {
 
 static Result<void> from_json(const JsonReader& in, Scheduler& scheduler) {
   TRY(in.require("policy", scheduler.policy, known{names::kSchedulerPolicies, "scheduler policy"}));
-  TRY(in.read("nice", scheduler.nice));
+  TRY(in.read("nice", scheduler.nice, between{-20, 19}));  // the kernel would cut it to that without a word
   TRY(in.read("priority", scheduler.priority));
   TRY(in.read("flags", scheduler.flags, known{names::kSchedulerFlags, "scheduler flag"}));
   TRY(in.read("runtime", scheduler.runtime));

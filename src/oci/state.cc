@@ -37,4 +37,16 @@ static void to_json(JsonWriter& out, const State& state) {
 
 std::string print_state(const State& state, Layout layout) { return write_json(state, layout); }
 
+std::string print_container_process_state(const State& state, int pid, const std::string& metadata) {
+  JsonWriter out(Layout::compact);
+  out.begin_object();
+  out.member("ociVersion", kVersion);
+  out.member("fds", std::vector<std::string>{"seccompFd"});
+  out.member("pid", pid);
+  out.member_if_set("metadata", metadata);
+  out.member("state", state);
+  out.end_object();
+  return out.take();
+}
+
 }  // namespace agentrun::oci

@@ -25,4 +25,8 @@ struct State {
 
 std::string print_state(const State& state, Layout layout);
 
+// What goes to the agent of linux.seccomp.listenerPath with the listener's fd: "The Container Process State" of
+// config-linux.md. `pid`: of the process under the filter, which is not the container's own for an exec.
+std::string print_container_process_state(const State& state, int pid, const std::string& metadata);
+
 }  // namespace agentrun::oci

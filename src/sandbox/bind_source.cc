@@ -187,6 +187,18 @@ Result<BindSources> open_bind_sources(const oci::Config& config, const std::stri
   return sources;
 }
 
+Result<void> open_last_source(BindSources& sources, const oci::Config& config) {
+  const oci::Mount& mount = config.mounts.back();
+  const UniqueFd procfs = TRY(sys::open("/proc", O_PATH | O_DIRECTORY));
+  IdmapNamespaces namespaces(procfs.get());
+  const MountOptions options = TRY(parse_mount_options(mount, config.linux));
+  Opened opened = TRY(prepare_source(mount, options, config, "/", namespaces));
+  opened.source.slot = sources.fds.size();
+  sources.fds.push_back(std::move(opened.fd));
+  sources.insert_or_assign(config.mounts.size() - 1, std::move(opened.source));
+  return ok();
+}
+
 Result<SourceMount> take_source(BindSources& sources, const SourceRequest& request) {
   const MountOptions& options = *request.options;
   const std::string& name = request.mount->source;

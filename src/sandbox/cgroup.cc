@@ -13,6 +13,7 @@
 #include "sandbox/cgroup_control.h"
 #include "sandbox/cgroup_delegation.h"
 #include "sandbox/cgroup_devices.h"
+#include "sandbox/cgroup_file.h"
 #include "sandbox/cgroup_layout.h"
 #include "sandbox/cgroup_limits.h"
 #include "sandbox/cgroup_systemd.h"
@@ -122,6 +123,15 @@ Result<void> write_limits(const CgroupLocation& location, const oci::Resources& 
     TRY(directory.empty() ? limit_v2(location.v2, controller, resources) : limit_v1(directory, controller, resources));
   }
   return resources.unified.empty() ? ok() : write_unified(location.v2, resources);
+}
+
+Result<void> write_device_rules(const CgroupLocation& location, const std::vector<oci::DeviceRule>& rules);
+
+Result<void> change_limits(const CgroupLocation& location, const oci::Resources& resources) {
+  TRY(write_limits(location, resources));
+  // After the files, which have checked the values: systemd keeps them through its next reload.
+  if (location.manager == CgroupManager::systemd) TRY(set_scope_limits(location, resources));
+  return resources.devices.empty() ? ok() : write_device_rules(location, resources.devices);
 }
 
 // In a user namespace mknod(2) makes no device, and the kernel would not take the program from us: nodes come in by
@@ -344,10 +354,11 @@ Result<void> update_cgroup(const CgroupLocation& location, const oci::Resources&
   const UniqueFd directory = TRY(open_cgroup(location));
   if (!directory) return refusal("update", main_directory(location), "the cgroup is not there");
   if (!location.v2.empty()) TRY(hand_down_controllers(location.v2, asked_of_v2(location, &resources), false));
-  TRY(write_limits(location, resources));
-  if (!resources.devices.empty()) TRY(write_device_rules(location, resources.devices));
-  // After the files, which have checked the values: systemd keeps them through its next reload.
-  return location.manager == CgroupManager::systemd ? set_scope_limits(location, resources) : ok();
+  WriteJournal journal;
+  auto changed = change_limits(location, resources);
+  // Half an update is neither the old limits nor the new.
+  if (!changed) journal.undo();
+  return changed;
 }
 
 Result<void> join_cgroup(const CgroupLocation& location, pid_t pid, bool cloned_into) {

@@ -1,6 +1,8 @@
 #include "sandbox/cgroup_metrics.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -152,7 +154,66 @@ void read_io_v1(const std::string& directory, CgroupMetrics& metrics) {
   add("blkio.throttle.io_serviced_recursive", &IoMetrics::reads, &IoMetrics::writes);
 }
 
+// "hugetlb.2MB.current", "hugetlb.2MB.usage_in_bytes": the page size stands between the two words.
+void read_hugepages(const std::string& directory, bool is_v1, CgroupMetrics& metrics) {
+  const std::string_view ending = is_v1 ? ".usage_in_bytes" : ".current";
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto names = fd ? sys::list_directory(fd.get(), directory) : Result<std::vector<std::string>>(Error());
+  if (!names) return;
+  constexpr std::string_view kStart = "hugetlb.";
+  for (const std::string& name : *names) {
+    if (!name.starts_with(kStart) || !name.ends_with(ending)) continue;
+    HugepageMetrics page;
+    page.page_size = name.substr(kStart.size(), name.size() - kStart.size() - ending.size());
+    if (page.page_size.find('.') != std::string::npos) continue;  // the reservations: "hugetlb.2MB.rsvd.current"
+    const std::string file = std::string(kStart) + page.page_size;
+    page.usage = read_number(directory, name);
+    if (is_v1) {
+      page.peak = read_number(directory, file + ".max_usage_in_bytes");
+      page.refused = read_number(directory, file + ".failcnt");
+    } else {
+      page.refused = find_number(content_of(directory, (file + ".events").c_str()), "max");
+    }
+    metrics.hugepages.push_back(std::move(page));
+  }
+  std::sort(metrics.hugepages.begin(), metrics.hugepages.end(),
+            [](const auto& one, const auto& other) { return one.page_size < other.page_size; });
+}
+
+// Registered by a line "EVENTFD FD-OF-memory.oom_control".
+Result<OomEvents> watch_oom_v1(const std::string& memory) {
+  OomEvents watch;
+  watch.fd.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!watch.fd) return errno_error("eventfd");
+  const UniqueFd control = TRY(sys::open(memory + "/memory.oom_control", O_RDONLY));
+  TRY(sys::write_file(memory + "/cgroup.event_control",
+                      std::to_string(watch.fd.get()) + " " + std::to_string(control.get())));
+  watch.events = POLLIN;
+  return watch;
+}
+
 }  // namespace
+
+Result<OomEvents> watch_oom(const CgroupLocation& location) {
+  const std::string memory = v1_directory(location, "memory");
+  if (!memory.empty()) return watch_oom_v1(memory);
+  OomEvents watch;
+  if (location.v2.empty() || !has_file(location.v2, "memory.events")) return watch;
+  watch.fd = TRY(sys::open(location.v2 + "/memory.events", O_RDONLY));
+  watch.events = POLLPRI;
+  acknowledge(watch);  // an fd that has never been read is always ready
+  return watch;
+}
+
+void acknowledge(const OomEvents& watch) {
+  if (!watch.fd) return;
+  std::array<char, 512> text{};
+  if (watch.events == POLLIN) {
+    static_cast<void>(!read(watch.fd.get(), text.data(), text.size()));
+  } else {
+    static_cast<void>(!pread(watch.fd.get(), text.data(), text.size(), 0));
+  }
+}
 
 Result<CgroupMetrics> read_metrics(const CgroupLocation& location) {
   const UniqueFd directory = TRY(open_cgroup(location));
@@ -162,16 +223,19 @@ Result<CgroupMetrics> read_metrics(const CgroupLocation& location) {
   const std::string memory = v1_directory(location, "memory");
   const std::string pids = v1_directory(location, "pids");
   const std::string io = v1_directory(location, "blkio");
+  const std::string hugetlb = v1_directory(location, "hugetlb");
   if (!location.v2.empty()) {
     if (cpu.empty()) read_cpu_v2(location.v2, metrics);
     if (memory.empty()) read_memory_v2(location.v2, metrics);
     if (pids.empty()) read_pids(location.v2, metrics);
     if (io.empty()) read_io_v2(location.v2, metrics);
+    if (hugetlb.empty()) read_hugepages(location.v2, false, metrics);
   }
   if (!cpu.empty()) read_cpu_v1(cpu, v1_directory(location, "cpuacct"), metrics);
   if (!memory.empty()) read_memory_v1(memory, metrics);
   if (!pids.empty()) read_pids(pids, metrics);
   if (!io.empty()) read_io_v1(io, metrics);
+  if (!hugetlb.empty()) read_hugepages(hugetlb, true, metrics);
   return metrics;
 }
 

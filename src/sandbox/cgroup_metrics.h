@@ -17,6 +17,11 @@ struct IoMetrics {
   std::uint64_t read_bytes = 0, write_bytes = 0, reads = 0, writes = 0;
 };
 
+struct HugepageMetrics {
+  std::string page_size;                              // "2MB"
+  std::optional<std::uint64_t> usage, peak, refused;  // bytes, bytes (v1 only), how often
+};
+
 struct CgroupMetrics {
   // microseconds
   std::optional<std::uint64_t> cpu_usage_us, cpu_user_us, cpu_system_us, throttled_us;
@@ -31,9 +36,20 @@ struct CgroupMetrics {
   std::optional<std::uint64_t> oom_events, oom_kills;  // the first on v2 only
   std::optional<std::uint64_t> pids_current, pids_limit, pids_refused;
   std::vector<IoMetrics> io;
+  std::vector<HugepageMetrics> hugepages;  // of each page size that the kernel has
 };
 
 // Errors: the cgroup is gone.
 Result<CgroupMetrics> read_metrics(const CgroupLocation& location);
+
+// What becomes ready when the kernel may have killed in the cgroup for memory: v2's memory.events for POLLPRI, v1's
+// eventfd (the kernel's cgroup-v1/memory.rst, "OOM Control") for POLLIN. `fd` is invalid where there is no such
+// controller.
+struct OomEvents {
+  UniqueFd fd;
+  short events = 0;
+};
+Result<OomEvents> watch_oom(const CgroupLocation& location);
+void acknowledge(const OomEvents& watch);  // until the next one
 
 }  // namespace agentrun::sandbox

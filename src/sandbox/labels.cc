@@ -61,6 +61,16 @@ bool selinux_enabled() {
   return statfs("/sys/fs/selinux", &status) == 0 && static_cast<std::uint32_t>(status.f_type) == SELINUX_MAGIC;
 }
 
+Result<void> check_labels(const oci::Process& process) {
+  if (!process.apparmor_profile.empty() && !apparmor_enabled()) {
+    return refusal("apparmor profile", process.apparmor_profile, "AppArmor is not enabled on this host");
+  }
+  if (!process.selinux_label.empty() && !selinux_enabled()) {
+    return refusal("SELinux label", process.selinux_label, "SELinux is not enabled on this host");
+  }
+  return ok();
+}
+
 Result<ExecLabel> apparmor_on_exec(int procfs, const std::string& profile) {
   TRY(check_text("apparmor profile", profile));
   if (!apparmor_enabled()) return refusal("apparmor profile", profile, "AppArmor is not enabled on this host");

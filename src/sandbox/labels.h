@@ -8,12 +8,16 @@
 #include <string>
 
 #include "base/result.h"
+#include "oci/config.h"
 
 namespace agentrun::sandbox {
 
 bool apparmor_enabled();  // the kernel enforces it
 bool apparmor_profile_loaded(const std::string& profile);
 bool selinux_enabled();
+
+// Whether the modules of the process's labels are there: asked for by create and exec, before anything is made.
+Result<void> check_labels(const oci::Process& process);
 
 struct ExecLabel {
   std::string file;  // below procfs: "thread-self/attr/apparmor/exec"

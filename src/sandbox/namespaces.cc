@@ -175,6 +175,9 @@ Result<NamespacePlan> plan_namespaces(const oci::Config& config) {
       !(config.linux.uid_mappings.empty() && config.linux.gid_mappings.empty())) {
     return refusal("create", "/linux/uidMappings", "id mappings without a user namespace");
   }
+  if (!config.linux.time_offsets.empty() && !plan.creates(NamespaceType::time)) {
+    return refusal("create", "/linux/timeOffsets", "offsets without a new time namespace");
+  }
   if (plan.creates(NamespaceType::user)) {
     if (config.process) TRY(check_ids_mapped(*config.process, config.linux));
     // newuidmap(1) writes only for a process whose /proc/PID is its caller's, which leaves it open to ptrace(2) by

@@ -43,6 +43,9 @@ struct BindSources : std::map<std::size_t, BindSource> {
 // drops its copy once the child has built its root.
 Result<BindSources> open_bind_sources(const oci::Config& config, const std::string& bundle);
 
+// The same for one bind mount of the runtime's own that was appended to config.mounts since.
+Result<void> open_last_source(BindSources& sources, const oci::Config& config);
+
 // Which cgroup hierarchies a mount of type "cgroup" shows.
 struct CgroupView {
   bool unified = false;  // cgroup v2 alone at /sys/fs/cgroup

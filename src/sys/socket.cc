@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@ namespace agentrun::sys {
 namespace {
 
 constexpr std::size_t kMostFds = 16;
+constexpr time_t kPatienceSeconds = 10;
 
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
@@ -36,7 +38,12 @@ Result<UniqueFd> new_socket(int type) {
 Result<UniqueFd> connect_to(int type, const std::string& path, const std::string& name) {
   UniqueFd socket = TRY(new_socket(type));
   const sockaddr_un address = TRY(address_of(path));
+  const timeval patience{type == SOCK_STREAM ? kPatienceSeconds : 0, 0};  // 0: for ever
+  if (setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0) {
+    return errno_error("set a time limit on", name);
+  }
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == EAGAIN && type == SOCK_STREAM) return refusal("connect to", name, "nobody accepts the connection");
     return errno_error("connect to", name);
   }
   return socket;

@@ -19,7 +19,9 @@ Result<std::pair<UniqueFd, UniqueFd>> socket_pair(int type);
 Result<UniqueFd> listen_at(int directory, const std::string& name);
 Result<UniqueFd> connect_at(int directory, const std::string& name);
 
-// A stream socket of an engine (console socket), by its path.
+// A stream socket of an engine (console socket), by its path. Neither the connection, where nobody accepts any more,
+// nor a later send, where nobody reads, takes longer than 10 s: SO_SNDTIMEO holds for both, in every process that has
+// the fd.
 Result<UniqueFd> connect_stream(const std::string& path);
 
 Result<void> send_message(int socket, std::string_view data, const std::vector<int>& fds = {});

@@ -271,3 +271,75 @@ load helpers
   assert_contains busybox
   refute_contains SECRET
 }
+
+@test "labels whose module is off, and resctrl, are refused by create and by exec" {
+  skip_unless_agentrun
+  if ! grep -q Y /sys/module/apparmor/parameters/enabled 2> /dev/null; then
+    base_config | jq '.process.apparmorProfile = "some-profile"' > "$BUNDLE/config.json"
+    create
+    assert_error "some-profile: AppArmor is not enabled"
+  fi
+  if [ ! -d /sys/fs/selinux ]; then
+    base_config | jq '.process.selinuxLabel = "system_u:system_r:container_t:s0"' > "$BUNDLE/config.json"
+    create
+    assert_error "SELinux label.*SELinux is not enabled"
+  fi
+  base_config | jq '.linux.intelRdt = {"closID": "group"}' > "$BUNDLE/config.json"
+  create
+  assert_error "/linux/intelRdt.*resctrl"
+  assert_clean
+  base_config > "$BUNDLE/config.json"
+  wait_program
+  create_and_start
+  if [ ! -d /sys/fs/selinux ]; then
+    run agentrun exec --process-label system_u:system_r:container_t:s0 "$ID" true
+    assert_error "SELinux is not enabled"
+  fi
+}
+
+@test "a capability that cannot be granted is a notice, and the program runs without it" {
+  skip_unless_agentrun
+  config '.process.capabilities = {"bounding": ["CAP_CHOWN"], "permitted": ["CAP_CHOWN"], "effective": ["CAP_CHOWN", "CAP_KILL"], "ambient": ["CAP_CHOWN"]}'
+  program 'grep ^CapAmb /proc/self/status | tr "\t" " "'
+  run "$RUNTIME" --root "$ROOT" --policy oci --log "$LOG" --log-level warning run --bundle "$BUNDLE" "$ID" < /dev/null 3>&-
+  assert_success
+  assert_output "CapAmb: 0000000000000000"
+  output=$(cat "$LOG")
+  assert_contains "can't raise ambient capability CAP_CHOWN"
+  assert_contains "can't make effective capability CAP_KILL"
+  # Nor is anything of the log in the container, at the same path.
+  refute_file "$BUNDLE/rootfs$SCRATCH"
+}
+
+@test "a notice does not write through a symlink that the image has at the log's path" {
+  skip_unless_agentrun
+  local notices=$SCRATCH/notices.$ID
+  mkdir -p "$BUNDLE/rootfs$SCRATCH"
+  echo precious > "$BUNDLE/rootfs/etc/precious"
+  ln -s /etc/precious "$BUNDLE/rootfs$notices"
+  config '.process.capabilities = {"ambient": ["CAP_CHOWN"]}'
+  wait_program
+  detached "$RUNTIME" --root "$ROOT" --policy oci --log "$notices" --log-level warning run --detach --bundle "$BUNDLE" "$ID" 3>&-
+  assert_success
+  run "$RUNTIME" --root "$ROOT" --policy oci --log "$notices" --log-level warning exec "$ID" true 3>&-
+  assert_success
+  assert_equal "$(cat "$BUNDLE/rootfs/etc/precious")" precious
+}
+
+@test "the session keyring is the container's own, or the caller's with --no-new-keyring" {
+  skip_unless_agentrun
+  local keyctl='import ctypes; libc = ctypes.CDLL(None); print(libc.syscall(250, 0, -3, 0))'
+  skip_unless "no keyrings" python3 -c "$keyctl"
+  config '.mounts += [{"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]}]'
+  local name
+  for name in lib lib64; do [ ! -L "/$name" ] || ln -sfn "usr/$name" "$BUNDLE/rootfs/$name"; done
+  program /usr/bin/python3 -c "$keyctl"
+  # A keyring of the test's own, so that the caller has one that can be told apart.
+  local join='import ctypes, os, sys; libc = ctypes.CDLL(None); print(libc.syscall(250, 1, None), flush=True); os.execv(sys.argv[1], sys.argv[1:])'
+  run python3 -c "$join" "$RUNTIME" --root "$ROOT" --policy oci run --bundle "$BUNDLE" "$ID" < /dev/null 3>&-
+  assert_success
+  [ "$(sed -n 1p <<< "$output")" != "$(sed -n 2p <<< "$output")" ] || fail "the caller's keyring"
+  run python3 -c "$join" "$RUNTIME" --root "$ROOT" --policy oci run --no-new-keyring --bundle "$BUNDLE" "$ID" < /dev/null 3>&-
+  assert_success
+  assert_equal "$(sed -n 1p <<< "$output")" "$(sed -n 2p <<< "$output")"
+}

@@ -1,6 +1,7 @@
 #include "backend/native/become.h"
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -59,7 +60,9 @@ Result<std::vector<sandbox::ExecLabel>> labels_of(const BecomeRequest& request) 
 // Without no_new_privs a filter can be loaded only with CAP_SYS_ADMIN, so it is loaded while that is there, and what
 // follows runs under it: the order of runc, for whose profiles the world's are written.
 Result<void> load_programs_with_privilege(const BecomeRequest& request) {
-  for (const auto& program : request.programs) TRY(sandbox::load_seccomp(program, request.listener_fd));
+  for (const auto& program : request.programs) {
+    TRY(sandbox::load_seccomp(program, request.listener_fd, request.listener_message));
+  }
   return ok();
 }
 
@@ -113,14 +116,20 @@ Error become(const BecomeRequest& request) {
   launch.procfs = request.procfs;
   launch.error_fd = request.error_fd;
   launch.listener_fd = request.listener_fd;
+  launch.listener_message = request.listener_message;
   launch.preserve_fds = request.preserve_fds;
   trace::step("become");
   sys::reset_signals();
   return sandbox::run_last_step(*request.last_step, launch);
 }
 
-std::vector<std::string> program_environment(const oci::Process& process) {
+std::vector<std::string> program_environment(const oci::Process& process, const std::vector<std::string>& added) {
   std::vector<std::string> env = process.env;
+  for (const std::string& variable : added) {
+    const std::string name = variable.substr(0, variable.find('=') + 1);
+    std::erase_if(env, [&](const std::string& entry) { return entry.starts_with(name); });
+    env.push_back(variable);
+  }
   const bool has_home = std::any_of(
       env.begin(), env.end(), [](const std::string& entry) { return entry.starts_with("HOME=") && entry.size() > 5; });
   if (!has_home) {
@@ -128,6 +137,11 @@ std::vector<std::string> program_environment(const oci::Process& process) {
     env.push_back("HOME=" + home_of(process.user.uid));
   }
   return env;
+}
+
+std::vector<std::string> listen_environment(unsigned count) {
+  if (count == 0) return {};
+  return {"LISTEN_FDS=" + std::to_string(count), "LISTEN_PID=" + std::to_string(getpid())};
 }
 
 std::string pack_programs(const std::vector<sandbox::SeccompProgram>& programs) {

@@ -25,6 +25,7 @@ struct BecomeRequest {
   int procfs = -1;  // a procfs of this process's pid namespace; -1 where no label is set
   int error_fd = -1;
   int listener_fd = -1;
+  std::string listener_message;  // goes over listener_fd with the filter's listener
   unsigned preserve_fds = 0;
 };
 
@@ -35,8 +36,12 @@ bool wants_procfs(const oci::Process& process);
 Error become(const BecomeRequest& request);
 
 // The environment of the program: the config's, with HOME where it has none (from the container's /etc/passwd, else /),
-// as engines expect.
-std::vector<std::string> program_environment(const oci::Process& process);
+// as engines expect; `added` takes the place of what has the same name.
+std::vector<std::string> program_environment(const oci::Process& process, const std::vector<std::string>& added = {});
+
+// What sd_listen_fds(3) looks for, where `count` of the descriptors that are passed on are sockets of the caller's
+// service manager. In the process itself: LISTEN_PID is its pid as it sees it.
+std::vector<std::string> listen_environment(unsigned count);
 
 // SeccompPrograms as bytes for a sealed memfd, and back.
 std::string pack_programs(const std::vector<sandbox::SeccompProgram>& programs);

@@ -15,6 +15,7 @@
 #include "backend/native/become.h"
 #include "backend/native/protocol.h"
 #include "backend/native/stage.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/trace.h"
 #include "sandbox/capabilities.h"
@@ -167,6 +168,7 @@ Result<void> Init::build() {
     TRY(expect(socket_.get(), Kind::go));
   }
   if (request_.child.container_hooks) TRY(request_.child.container_hooks(host_pid_));
+  log::silence();
   TRY(sandbox::enter_root(root));
   trace::step("root entered");
   return ok();
@@ -195,7 +197,9 @@ Result<void> Init::settle() {
   if (process.capabilities) capabilities_ = TRY(sandbox::resolve_capabilities(*process.capabilities));
   if (process.terminal) TRY(open_console());
   TRY(sandbox::enter_directory(process.cwd));
-  env_ = program_environment(process);
+  std::vector<std::string> extra = listen_environment(request_.listen_fds);
+  extra.insert(extra.end(), request_.extra.begin(), request_.extra.end());
+  env_ = program_environment(process, extra);
   // Looked for now: a missing program is the error of create, not of start.
   executable_ = TRY(sandbox::find_executable(process.args.front(), env_));
   trace::step("executable");
@@ -261,6 +265,7 @@ Result<void> Init::execute() {
   become_request.procfs = procfs_.get();
   become_request.error_fd = error_fd();
   become_request.listener_fd = request_.seccomp_listener.get();
+  if (request_.seccomp_listener) become_request.listener_message = request_.child.listener_message(host_pid_);
   become_request.preserve_fds = request_.preserve_fds;
   return become(become_request);
 }

@@ -14,6 +14,8 @@
 #include "backend/native/become.h"
 #include "backend/native/protocol.h"
 #include "backend/native/stage.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/executable.h"
@@ -82,10 +84,15 @@ class Joiner {
 
   Result<void> run() {
     TRY(tell(socket_.get(), Kind::alive));
-    TRY(expect(socket_.get(), Kind::go));
+    const Incoming go = TRY(expect(socket_.get(), Kind::go));
+    const auto host_pid = text::parse_unsigned(go.payload);
+    if (!host_pid) return refusal("exec process", "", "unexpected message in its protocol");
     if (late_ != 0 && setns(request_.target_pidfd, late_) != 0) {
       return errno_error("setns", "cgroup namespace of the container");
     }
+    // After the cgroup, whose cpuset would undo it.
+    const auto& affinity = process_.exec_cpu_affinity;
+    if (affinity && !affinity->final.empty()) TRY(sandbox::set_affinity(affinity->final));
     // Ids from outside have no name in here; capabilities over the namespace came with setns.
     if (in_user_namespace_) TRY(sandbox::take_ids_inside(*request_.linux_config));
     if (setsid() < 0) return errno_error("setsid");
@@ -100,12 +107,15 @@ class Joiner {
       become_request.capabilities = TRY(sandbox::resolve_capabilities(*process_.capabilities));
     }
     become_request.last_step = &last_step_;
-    become_request.env = program_environment(process_);
+    become_request.env = program_environment(process_, listen_environment(request_.listen_fds));
     become_request.executable = TRY(sandbox::find_executable(process_.args.front(), become_request.env));
     become_request.programs = request_.programs;
     become_request.procfs = procfs.get();
     become_request.error_fd = socket_.get();
     become_request.listener_fd = request_.seccomp_listener.get();
+    if (request_.seccomp_listener) {
+      become_request.listener_message = request_.listener_message(static_cast<pid_t>(*host_pid));
+    }
     become_request.preserve_fds = request_.preserve_fds;
     return become(become_request);
   }
@@ -134,6 +144,7 @@ class Joiner {
 [[noreturn]] void run_joiner(JoinRequest& request, const sandbox::LastStep& last_step, UniqueFd socket,
                              bool in_user_namespace, int late) {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  log::silence();
   Joiner joiner(request, last_step, std::move(socket), in_user_namespace, late);
   try {
     auto result = joiner.run();
@@ -150,6 +161,9 @@ class Joiner {
 // What the stage does before it clones: all namespaces at once, then the container's root, which is not the root of its
 // mount namespace where pivot_root was not used.
 Result<void> enter(const JoinRequest& request, int flags, const UniqueFd& root) {
+  // Before the process is in the container's cgroup it runs on the CPUs of execCPUAffinity.initial.
+  const auto& affinity = request.process->exec_cpu_affinity;
+  if (affinity && !affinity->initial.empty()) TRY(sandbox::set_affinity(affinity->initial));
   if (request.process->oom_score_adj) {
     // Here, where nobody of the container sees us yet: not being dumpable makes /proc/self the host's root's.
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -160,6 +174,25 @@ Result<void> enter(const JoinRequest& request, int flags, const UniqueFd& root) 
   if (fchdir(root.get()) != 0) return errno_error("chdir", "root of the container");
   if (chroot(".") != 0) return errno_error("chroot", "root of the container");
   return ok();
+}
+
+// What the joining process may hold from its birth on: CAP_SYS_PTRACE, where the container has it and no user
+// namespace, opens /proc/PID/fd of a process that is not dumpable too, and a directory of the host's among them is the
+// host (CVE-2016-9962). Of these only `cgroup` leads to one; see detach_cgroup.
+std::vector<int> needed_fds(const JoinRequest& request, const sandbox::LastStep& last_step, int root, int socket) {
+  std::vector<int> fds = {request.target_pidfd, last_step.program.get(), root, socket};
+  for (const UniqueFd* fd : {&request.cgroup, &request.console_socket, &request.seccomp_listener}) {
+    if (fd->valid()) fds.push_back(fd->get());
+  }
+  for (unsigned fd = 3; fd < 3 + request.preserve_fds; ++fd) fds.push_back(static_cast<int>(fd));
+  return fds;
+}
+
+// The cgroup by a mount of its own, whose root it is: "fd/.." ends there. Without CAP_SYS_ADMIN there is no such mount,
+// and nobody in the container is over us either.
+void detach_cgroup(JoinRequest& request) {
+  if (!request.cgroup) return;
+  if (auto detached = sys::clone_mount(request.cgroup.get(), "", false)) request.cgroup = std::move(*detached);
 }
 
 struct Member {
@@ -180,7 +213,8 @@ Result<Member> clone_member(JoinRequest& request, const sandbox::LastStep& last_
                         [&, &our_end = ours, &their_end = theirs] {
                           our_end.reset();
                           run_joiner(request, last_step, std::move(their_end), (flags & CLONE_NEWUSER) != 0, late);
-                        }));
+                        },
+                        needed_fds(request, last_step, root.get(), theirs.get())));
   member.socket = std::move(ours);
   return member;
 }
@@ -208,7 +242,7 @@ Result<Member> clone_until_alive(JoinRequest& request, const sandbox::LastStep& 
 
 Result<void> follow(JoinRequest& request, const Member& member, Joined& joined) {
   if (request.place) TRY(request.place(member.process.pid));
-  TRY(tell(member.socket.get(), Kind::go));
+  TRY(tell(member.socket.get(), Kind::go, std::to_string(member.process.pid)));
   while (true) {
     const sys::Message message = TRY(sys::receive_message(member.socket.get()));
     if (message.end || message.data.empty()) return ok();
@@ -226,6 +260,7 @@ Result<void> follow(JoinRequest& request, const Member& member, Joined& joined) 
 Result<Joined> join(JoinRequest& request) {
   const sandbox::LastStep last_step = TRY(sandbox::prepare_last_step());
   const int flags = TRY(foreign_namespaces(request.target));
+  detach_cgroup(request);
   const UniqueFd root = TRY(sys::open("/proc/" + std::to_string(request.target) + "/root", O_PATH | O_DIRECTORY));
   // Only now is it sure that what we looked at under the pid was the container's process: its pidfd says that it lives.
   TRY(sys::pidfd_send_signal(request.target_pidfd, 0));

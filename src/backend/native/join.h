@@ -26,7 +26,9 @@ struct JoinRequest {
   std::vector<sandbox::SeccompProgram> programs;
   UniqueFd console_socket;  // or invalid: the terminal's master stays with us
   UniqueFd seccomp_listener;
+  std::function<std::string(pid_t pid)> listener_message;  // for the agent of a seccomp listener
   unsigned preserve_fds = 0;
+  unsigned listen_fds = 0;  // of those, the first so many are sockets of the caller's service manager
 };
 
 struct Joined {

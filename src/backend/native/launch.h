@@ -35,6 +35,7 @@ struct ParentWork {
 struct ChildWork {
   std::function<Result<void>(pid_t pid)> container_hooks;  // createContainer, before the root is entered
   std::function<Result<void>(pid_t pid)> start_hooks;  // startContainer, in the entered root, right before the program
+  std::function<std::string(pid_t pid)> listener_message;  // for the agent of a seccomp listener
 };
 
 struct LaunchRequest {
@@ -52,6 +53,8 @@ struct LaunchRequest {
   bool new_keyring = true;
   bool maps_by_user = false;  // set by `launch`: not by root of the host
   unsigned preserve_fds = 0;
+  unsigned listen_fds = 0;         // of those, the first so many are sockets of the caller's service manager
+  std::vector<std::string> extra;  // variables of the runtime's own for the program
   ParentWork parent;
   ChildWork child;
 };

@@ -160,7 +160,7 @@ Process Generator::process() {
   process.oom_score_adj = maybe([this] { return integer<std::int32_t>(-1000, 1000); });
   process.scheduler = maybe([this] {
     return Scheduler{name(names::kSchedulerPolicies),
-                     any<std::int32_t>(),
+                     integer<std::int32_t>(-20, 19),
                      any<std::int32_t>(),
                      some(names::kSchedulerFlags),
                      any<std::uint64_t>(),
