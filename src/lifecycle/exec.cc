@@ -24,6 +24,7 @@
 #include "sandbox/affinity.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/identity.h"
 #include "sandbox/labels.h"
 #include "sys/file.h"
 #include "sys/process.h"
@@ -213,6 +214,9 @@ class Executor {
   }
 
   Result<void> place(pid_t pid) {
+    if (oci::find_namespace(config_, oci::NamespaceType::user) != nullptr) {
+      sandbox::raise_hard_limits(pid, process_.rlimits);
+    }
     TRY(sandbox::join_cgroup(cgroup_, pid, request_.cgroup.valid()));
     if (policy_.limits.cpu_mask) TRY(sandbox::copy_affinity(record_.process.pid, pid));
     if (policy_.audit.enable) TRY(append_audit("exec", options_.id, exec_fields(record_, process_, pid)));

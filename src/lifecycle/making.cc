@@ -244,6 +244,10 @@ class Maker {
 
   void set_parent_work(native::LaunchRequest& request) {
     request.parent.place = [this, &request](pid_t pid) -> Result<void> {
+      const oci::Config& config = plan_.effective.config;
+      if (config.process && oci::find_namespace(config, oci::NamespaceType::user) != nullptr) {
+        sandbox::raise_hard_limits(pid, config.process->rlimits);
+      }
       TRY(sandbox::attach_process(making_.record.cgroup, plan_.cgroup, pid, cloned_into_ && request.cgroup,
                                   resources()));
       if (plan_.effective.cpu_mask_width) TRY(sandbox::narrow_affinity(pid, *plan_.effective.cpu_mask_width));

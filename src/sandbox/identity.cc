@@ -123,6 +123,18 @@ Result<void> set_rlimits(const std::vector<oci::Rlimit>& limits) {
   return ok();
 }
 
+void raise_hard_limits(pid_t pid, const std::vector<oci::Rlimit>& limits) {
+  for (const oci::Rlimit& limit : limits) {
+    const auto resource = std::find_if(kResources.begin(), kResources.end(),
+                                       [&](const Resource& candidate) { return candidate.first == limit.type; });
+    struct rlimit now {};
+    if (resource == kResources.end() || prlimit(pid, resource->second, nullptr, &now) != 0) continue;
+    if (limit.hard <= now.rlim_max) continue;
+    now.rlim_max = limit.hard;
+    static_cast<void>(prlimit(pid, resource->second, &now, nullptr));
+  }
+}
+
 Result<void> set_oom_score_adj(int value, pid_t pid) {
   const std::string path = "/proc/" + (pid == 0 ? "self" : std::to_string(pid)) + "/oom_score_adj";
   const UniqueFd fd = TRY(sys::open(path, O_RDWR | O_NOFOLLOW));

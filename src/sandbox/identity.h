@@ -1,6 +1,8 @@
 // Who the program is and what it may use: user, groups, umask, limits, priorities (credentials(7), getrlimit(2)).
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -16,6 +18,10 @@ Result<void> set_user(const oci::User& user);  // gid, then uid: real, effective
 void set_umask(const oci::User& user);         // 0022 by default
 
 Result<void> set_rlimits(const std::vector<oci::Rlimit>& limits);
+
+// In the parent, for a process in another user namespace: no capability that it has there lets it raise a hard limit
+// (getrlimit(2)). Lowers none, and leaves an error to `set_rlimits`, which comes after it.
+void raise_hard_limits(pid_t pid, const std::vector<oci::Rlimit>& limits);
 
 // Of `pid`, or 0: of ourselves. By /proc, which must be procfs: before the root is entered. An ordinary user can only
 // raise it.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -152,7 +153,11 @@ Result<void> drop_sources(BindSources* sources) {
   sources->fds.clear();
   sources->devices.reset();
   if (!sources->file_limit) return ok();
-  if (setrlimit(RLIMIT_NOFILE, &*sources->file_limit) != 0) return errno_error("setrlimit", "RLIMIT_NOFILE");
+  // The soft one alone was raised for them; the hard one may by now be the one that the config wants.
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return errno_error("getrlimit", "RLIMIT_NOFILE");
+  limit.rlim_cur = std::min(sources->file_limit->rlim_cur, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return errno_error("setrlimit", "RLIMIT_NOFILE");
   sources->file_limit.reset();
   return ok();
 }

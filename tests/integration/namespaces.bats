@@ -96,6 +96,31 @@ host_namespace() { readlink "/proc/self/ns/$1"; }
   assert_equal "$(hostname)" "$before"
 }
 
+# Nobody in a user namespace may raise a hard limit, so it is raised from outside.
+@test "a user namespace, and a hard limit above the caller's own" {
+  local capabilities
+  capabilities=0x$(awk '/^CapEff/ { print $2 }' /proc/self/status)
+  ((capabilities >> 24 & 1)) || skip "no CAP_SYS_RESOURCE"
+  config '.linux.namespaces += [{"type": "user"}]' \
+    '.linux.uidMappings = [{"containerID": 0, "hostID": 200000, "size": 65536}]' \
+    '.linux.gidMappings = [{"containerID": 0, "hostID": 300000, "size": 65536}]' \
+    '.process.rlimits = [{"type": "RLIMIT_NOFILE", "hard": 2000, "soft": 1000}, {"type": "RLIMIT_NPROC", "hard": 3000, "soft": 3000}]' \
+    'del(.linux.resources)'
+  chown -hR 200000:300000 "$BUNDLE/rootfs"
+  chmod 0755 "$BUNDLE"
+  wait_program
+  ulimit -Sn 500
+  ulimit -Hn 500
+  ulimit -Su 900
+  ulimit -Hu 900
+  create_and_start
+  output=$(cat "/proc/$(pid_of)/limits")
+  assert_matches '^Max open files +1000 +2000 '
+  assert_matches '^Max processes +3000 +3000 '
+  run agentrun exec "$ID" sh -c 'ulimit -Hn; ulimit -Sn'
+  assert_output $'2000\n1000'
+}
+
 @test "a user namespace with id maps" {
   config '.linux.namespaces += [{"type": "user"}]' \
     '.linux.uidMappings = [{"containerID": 0, "hostID": 200000, "size": 65536}]' \

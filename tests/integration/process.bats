@@ -80,8 +80,8 @@ load helpers
 }
 
 @test "an unlimited rlimit" {
-  capsh --has-p=cap_sys_resource > /dev/null 2>&1 || [ "$(ulimit -Hl)" = unlimited ] || skip "root has no CAP_SYS_RESOURCE here"
   skip_if_rootless "raise a hard limit"
+  capsh --has-p=cap_sys_resource > /dev/null 2>&1 || [ "$(ulimit -Hl)" = unlimited ] || skip "root has no CAP_SYS_RESOURCE here"
   config '.process.rlimits = [{"type": "RLIMIT_MEMLOCK", "hard": 18446744073709551615, "soft": 18446744073709551615}]'
   # jq 1.6 rounds numbers beyond 2^53, so the text is put right afterwards.
   sed -i 's/18446744073709552000/18446744073709551615/g' "$BUNDLE/config.json"

@@ -79,7 +79,7 @@ output_and_codes() {
 @test "ctr run --rm: output, exit codes, a program that is not there" { under_each output_and_codes; }
 
 stdin_to_its_end() {
-  run sh -c "seq 20000 | ctr run --rm --runc-binary $RUNTIME $CTR_IMAGE $NAME wc -l" 3>&-
+  run outside sh -c "seq 20000 | ctr run --rm --runc-binary $RUNTIME $CTR_IMAGE $NAME wc -l"
   assert_status 0
   assert_output 20000
 }
@@ -95,7 +95,7 @@ terminal() {
 life() {
   detached -- sleep 1000
   wait_for 30 task_is RUNNING
-  run ctr task exec --exec-id one "$NAME" sh -c 'echo from exec; exit 5' 3>&- < /dev/null
+  run outside ctr task exec --exec-id one "$NAME" sh -c 'echo from exec; exit 5'
   assert_status 5
   assert_output "from exec"
   run in_terminal ctr task exec -t --exec-id two "$NAME" tty

@@ -58,7 +58,7 @@ of() { cat "$(cgroup)/$1"; }
   assert_status 0
   has_state paused
   grep -qx 'frozen 1' "$(cgroup)/cgroup.events"
-  run podman exec "$NAME" true 3>&-
+  run outside podman exec "$NAME" true
   [ "$status" -ne 0 ] || fail "exec in a paused container"
   run podman unpause "$NAME"
   assert_status 0
@@ -68,10 +68,10 @@ of() { cat "$(cgroup)/$1"; }
 
 @test "healthchecks: by hand, and by systemd's timer" {
   detached --health-cmd 'test -e /tmp/well' --health-interval 2s --health-retries 1 --health-start-period 0s "$IMAGE" sleep 1000
-  run podman healthcheck run "$NAME" 3>&-
+  run outside podman healthcheck run "$NAME"
   assert_status 1
   podman exec "$NAME" touch /tmp/well 3>&-
-  run podman healthcheck run "$NAME" 3>&-
+  run outside podman healthcheck run "$NAME"
   assert_status 0
   podman exec "$NAME" rm /tmp/well 3>&-
   is_health() { [ "$(inspect '{{.State.Health.Status}}')" = "$1" ]; }
@@ -83,7 +83,7 @@ of() { cat "$(cgroup)/$1"; }
 @test "--init: a PID 1 that reaps" {
   detached --init "$IMAGE" sh -c '(sleep 0.1 &) ; echo started; sleep 1000'
   wait_for_log started
-  run podman exec "$NAME" cat /proc/1/comm 3>&-
+  run outside podman exec "$NAME" cat /proc/1/comm
   assert_matches 'catatonit|podman-init'
   run podman stop -t 20 "$NAME"
   assert_status 0
@@ -110,9 +110,9 @@ of() { cat "$(cgroup)/$1"; }
   assert_line owned
   assert_line "256 4096"
   assert_equal "$(stat -c %u "$BATS_TEST_TMPDIR/owned/x")" 1000
-  run podman run --rm --network=none -v shared:/shared "$IMAGE" sh -c 'echo kept > /shared/file' 3>&-
+  run outside podman run --rm --network=none -v shared:/shared "$IMAGE" sh -c 'echo kept > /shared/file'
   assert_status 0
-  run podman run --rm --network=none --volumes-from "$NAME" "$IMAGE" cat /shared/file /data/file 3>&-
+  run outside podman run --rm --network=none --volumes-from "$NAME" "$IMAGE" cat /shared/file /data/file
   assert_output $'kept\ncontent'
 }
 
@@ -149,16 +149,16 @@ of() { cat "$(cgroup)/$1"; }
   echo outside > "$BATS_TEST_TMPDIR/file"
   run podman cp "$BATS_TEST_TMPDIR/file" "$NAME:/root/file"
   assert_status 0
-  run podman exec "$NAME" sh -c 'cat /root/file; echo inside > /root/back' 3>&-
+  run outside podman exec "$NAME" sh -c 'cat /root/file; echo inside > /root/back'
   assert_output outside
   run podman cp "$NAME:/root/back" "$BATS_TEST_TMPDIR/back"
   assert_status 0
   assert_equal "$(cat "$BATS_TEST_TMPDIR/back")" inside
   run podman diff "$NAME"
   assert_line "A /root/back"
-  run podman --log-level=error commit -q "$NAME" localhost/committed 3>&-
+  run outside podman --log-level=error commit -q "$NAME" localhost/committed
   assert_status 0
-  run podman --log-level=error run --rm --network=none localhost/committed cat /root/back 3>&-
+  run outside podman --log-level=error run --rm --network=none localhost/committed cat /root/back
   assert_output inside
   podman rmi localhost/committed > /dev/null
 }
@@ -177,9 +177,9 @@ of() { cat "$(cgroup)/$1"; }
 
 @test "exec: user, directory, environment, terminal, detached" {
   detached "$IMAGE" sleep 1000
-  run podman exec --user 1000:1000 --workdir /tmp -e WORD=here "$NAME" sh -c 'id -u; id -g; pwd; echo $WORD' 3>&-
+  run outside podman exec --user 1000:1000 --workdir /tmp -e WORD=here "$NAME" sh -c 'id -u; id -g; pwd; echo $WORD'
   assert_output $'1000\n1000\n/tmp\nhere'
-  run podman exec -d "$NAME" sh -c 'echo done > /root/detached' 3>&-
+  run outside podman exec -d "$NAME" sh -c 'echo done > /root/detached'
   assert_status 0
   wait_for 30 podman exec "$NAME" test -s /root/detached
   run in_terminal podman exec -it "$NAME" tty
@@ -216,18 +216,18 @@ of() { cat "$(cgroup)/$1"; }
   run podman logs "$NAME"
   refute_matches '^ *0 +0 '
   [ "$(stat -c %u "/proc/$(inspect '{{.State.Pid}}')")" -ge 2000000 ]
-  run podman exec "$NAME" id -u 3>&-
+  run outside podman exec "$NAME" id -u
   assert_output 0
 }
 
 @test "the default network: an address, and a published port" {
-  run podman --log-level=error run -d --name "$NAME" -p 127.0.0.1:18080:8080 "$IMAGE" python3 -c 'import socket
+  run outside podman --log-level=error run -d --name "$NAME" -p 127.0.0.1:18080:8080 "$IMAGE" python3 -c 'import socket
 s = socket.create_server(("", 8080))
 print("ready", flush=True)
 while True:
     c, _ = s.accept()
     c.sendall(b"from inside\n")
-    c.close()' 3>&- < /dev/null
+    c.close()'
   assert_status 0
   wait_for_log ready
   run python3 -c 'import socket
@@ -236,25 +236,25 @@ print(socket.create_connection(("127.0.0.1", 18080), 30).recv(100).decode(), end
 }
 
 @test "a pod: one network, IPC and host name for its containers; stop, start, rm" {
-  run podman --log-level=error pod create --name "$NAME.pod" --network=none --hostname inthepod 3>&-
+  run outside podman --log-level=error pod create --name "$NAME.pod" --network=none --hostname inthepod
   assert_status 0
-  run podman --log-level=error run -d --pod "$NAME.pod" --name "$NAME" "$IMAGE" python3 -c 'import socket
+  run outside podman --log-level=error run -d --pod "$NAME.pod" --name "$NAME" "$IMAGE" python3 -c 'import socket
 s = socket.create_server(("127.0.0.1", 8080))
 print("ready", flush=True)
 while True:
     c, _ = s.accept()
     c.sendall(socket.gethostname().encode() + b"\n")
-    c.close()' 3>&- < /dev/null
+    c.close()'
   assert_status 0
   wait_for_log ready
-  run podman --log-level=error run --rm --pod "$NAME.pod" "$IMAGE" python3 -c 'import socket
+  run outside podman --log-level=error run --rm --pod "$NAME.pod" "$IMAGE" python3 -c 'import socket
 print(socket.create_connection(("127.0.0.1", 8080), 30).recv(100).decode(), end="")
-print(socket.gethostname())' 3>&- < /dev/null
+print(socket.gethostname())'
   assert_output $'inthepod\ninthepod'
   run podman pod stop -t 1 "$NAME.pod"
   assert_status 0
   wait_for_state exited
-  run podman pod start "$NAME.pod" 3>&-
+  run outside podman pod start "$NAME.pod"
   assert_status 0
   wait_for_state running
   run podman pod rm -f -t 0 "$NAME.pod"
@@ -273,7 +273,7 @@ spec:
     command: [sh, -c, "echo played; sleep 1000"]
     resources: {limits: {memory: 64Mi}}
 YAML
-  run podman --log-level=error kube play --network=none "$BATS_TEST_TMPDIR/pod.yaml" 3>&-
+  run outside podman --log-level=error kube play --network=none "$BATS_TEST_TMPDIR/pod.yaml"
   assert_status 0
   NAME=played-one
   wait_for_log played

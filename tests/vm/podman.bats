@@ -48,6 +48,9 @@ detached() { # OPTIONS IMAGE COMMAND...
   assert_status 0
   echo "$output" >> "$BATS_TEST_TMPDIR/ids"
 }
+# File descriptor 3 is bats' own: whoever keeps it open makes bats wait. Closed for the program, not for `run`, which
+# tells there of its own failure.
+outside() { "$@" 3>&- < /dev/null; }
 in_terminal() { script --quiet --return --command "$*" /dev/null < /dev/null 3>&-; }
 
 # Podman lets its client go before its cleanup process has turned "stopped" into "exited", and `podman wait` returns for
@@ -120,7 +123,7 @@ wait_for_log() { # TEXT
 
 @test "exec and exec -it" {
   detached "$IMAGE" sleep 1000
-  run podman exec "$NAME" python3 -c 'import os; print(os.getuid()); raise SystemExit(7)' 3>&-
+  run outside podman exec "$NAME" python3 -c 'import os; print(os.getuid()); raise SystemExit(7)'
   assert_status 7
   assert_line 0
   run in_terminal podman exec -it "$NAME" python3 -c '"import os; print(os.isatty(0))"'
@@ -130,15 +133,15 @@ wait_for_log() { # TEXT
 
 @test "exec: exit codes 126 and 127" {
   detached "$IMAGE" sleep 1000
-  run podman exec "$NAME" nosuchprogram 3>&-
+  run outside podman exec "$NAME" nosuchprogram
   assert_status 127
-  run podman exec "$NAME" /etc 3>&-
+  run outside podman exec "$NAME" /etc
   assert_status 126
 }
 
 @test "exec is as strict as the container" {
   detached "$IMAGE" sleep 1000
-  run podman exec --privileged -e API_TOKEN=leak "$NAME" sh -c 'grep -E "CapEff|NoNewPrivs|Seccomp:" /proc/self/status; env; touch /etc/x' 3>&-
+  run outside podman exec --privileged -e API_TOKEN=leak "$NAME" sh -c 'grep -E "CapEff|NoNewPrivs|Seccomp:" /proc/self/status; env; touch /etc/x'
   assert_matches 'CapEff:[[:space:]]+0000000000000000'
   assert_matches 'NoNewPrivs:[[:space:]]+1'
   assert_matches 'Seccomp:[[:space:]]+2'
@@ -198,20 +201,20 @@ while True: time.sleep(0.1)'
 }
 
 @test "create, start, wait: each by itself" {
-  run podman --runtime=agentrun create --network=none --name "$NAME" "$IMAGE" sh -c 'echo ran; exit 3' 3>&-
+  run outside podman --runtime=agentrun create --network=none --name "$NAME" "$IMAGE" sh -c 'echo ran; exit 3'
   assert_status 0
-  run podman start "$NAME" 3>&-
+  run outside podman start "$NAME"
   assert_status 0
   wait_for_state exited
   run podman inspect --format '{{.State.ExitCode}}' "$NAME"
   assert_output 3
-  run podman start -a "$NAME" 3>&-
+  run outside podman start -a "$NAME"
   assert_status 3
   assert_line ran
 }
 
 @test "standard input" {
-  run sh -c "echo from outside | podman --log-level=error run --runtime=agentrun --network=none --rm -i --name $NAME $IMAGE cat" 3>&-
+  run outside sh -c "echo from outside | podman --log-level=error run --runtime=agentrun --network=none --rm -i --name $NAME $IMAGE cat"
   assert_status 0
   assert_output "from outside"
 }
@@ -245,7 +248,7 @@ print("I HAVE IT")'
 }
 
 @test "--network=host: only lo" {
-  run podman --log-level=error run --runtime=agentrun --network=host --rm --name "$NAME" "$IMAGE" sh -c 'tail -n +3 /proc/net/dev | cut -d: -f1; readlink /proc/self/ns/net' 3>&- < /dev/null
+  run outside podman --log-level=error run --runtime=agentrun --network=host --rm --name "$NAME" "$IMAGE" sh -c 'tail -n +3 /proc/net/dev | cut -d: -f1; readlink /proc/self/ns/net'
   [ "$status" -eq 0 ] || fail "it did not run"
   assert_line "    lo"
   refute_matches "$(readlink /proc/self/ns/net | tr -d '[]')"
@@ -253,7 +256,7 @@ print("I HAVE IT")'
 }
 
 @test "the default network: only lo, whatever Podman configured" {
-  run podman --log-level=error run --runtime=agentrun --rm --name "$NAME" "$IMAGE" tail -n +3 /proc/net/dev 3>&- < /dev/null
+  run outside podman --log-level=error run --runtime=agentrun --rm --name "$NAME" "$IMAGE" tail -n +3 /proc/net/dev
   [ "$status" -eq 0 ] || fail "it did not run"
   assert_matches '^ *lo:'
   [ "$(grep -c . <<< "$output")" -eq 1 ] || fail "more than lo"
@@ -298,7 +301,7 @@ print("I HAVE IT")'
 }
 
 @test "--userns=auto: only lo, also after start" {
-  run podman --log-level=error run --runtime=agentrun --userns=auto --rm --name "$NAME" "$IMAGE" sh -c 'cat /proc/self/uid_map; tail -n +3 /proc/net/dev' 3>&- < /dev/null
+  run outside podman --log-level=error run --runtime=agentrun --userns=auto --rm --name "$NAME" "$IMAGE" sh -c 'cat /proc/self/uid_map; tail -n +3 /proc/net/dev'
   assert_status 0
   refute_matches '^ *0 +0 '
   assert_matches '^ *lo:'
@@ -369,9 +372,9 @@ print("I HAVE IT")'
 }
 
 @test "a pod: containers share what a pod shares" {
-  run podman pod create --name "$NAME.pod" --infra=false --share "" 3>&-
+  run outside podman pod create --name "$NAME.pod" --infra=false --share ""
   assert_status 0
-  run podman --log-level=error run --runtime=agentrun --network=none --rm --pod "$NAME.pod" --name "$NAME" "$IMAGE" echo in a pod 3>&- < /dev/null
+  run outside podman --log-level=error run --runtime=agentrun --network=none --rm --pod "$NAME.pod" --name "$NAME" "$IMAGE" echo in a pod
   local result=$status text=$output
   podman pod rm -f "$NAME.pod" > /dev/null 2>&1
   status=$result output=$text

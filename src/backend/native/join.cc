@@ -71,12 +71,14 @@ Result<int> foreign_namespaces(pid_t target) {
 // The joining process, from its clone to execve.
 class Joiner {
  public:
-  Joiner(JoinRequest& request, const sandbox::LastStep& last_step, UniqueFd socket, bool in_user_namespace)
+  // `late`: namespaces that the stage has left to us (see clone_member).
+  Joiner(JoinRequest& request, const sandbox::LastStep& last_step, UniqueFd socket, bool in_user_namespace, int late)
       : request_(request),
         process_(*request.process),
         last_step_(last_step),
         socket_(std::move(socket)),
-        in_user_namespace_(in_user_namespace) {}
+        in_user_namespace_(in_user_namespace),
+        late_(late) {}
 
   int socket() const { return socket_.get(); }
 
@@ -88,6 +90,9 @@ class Joiner {
     // After the cgroup, whose cpuset would undo it.
     const auto& affinity = process_.exec_cpu_affinity;
     if (affinity && !affinity->final.empty()) TRY(sandbox::set_affinity(affinity->final));
+    if (late_ != 0 && setns(request_.target_pidfd, late_) != 0) {
+      return errno_error("setns", "cgroup namespace of the container");
+    }
     // Ids from outside have no name in here; capabilities over the namespace came with setns.
     if (in_user_namespace_) TRY(sandbox::take_ids_inside(*request_.linux_config));
     if (setsid() < 0) return errno_error("setsid");
@@ -133,13 +138,14 @@ class Joiner {
   const sandbox::LastStep& last_step_;
   UniqueFd socket_;
   bool in_user_namespace_;
+  int late_;
 };
 
 [[noreturn]] void run_joiner(JoinRequest& request, const sandbox::LastStep& last_step, UniqueFd socket,
-                             bool in_user_namespace) {
+                             bool in_user_namespace, int late) {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   log::silence();
-  Joiner joiner(request, last_step, std::move(socket), in_user_namespace);
+  Joiner joiner(request, last_step, std::move(socket), in_user_namespace, late);
   try {
     auto result = joiner.run();
     if (!result) {
@@ -179,12 +185,15 @@ struct Member {
 Result<Member> clone_member(JoinRequest& request, const sandbox::LastStep& last_step, int flags, const UniqueFd& root) {
   auto [ours, theirs] = TRY(sys::socket_pair(SOCK_SEQPACKET));
   Member member;
+  // Where cgroup v2 is mounted with nsdelegate, as systemd does, a cgroup namespace is a border: from inside of the
+  // container's the clone would come from a cgroup that is not to be seen there, and that is ENOENT.
+  const int late = request.cgroup ? flags & CLONE_NEWCGROUP : 0;
   // Without CLONE_NEW flags of its own: it goes where the stage is.
   member.process =
-      TRY(clone_sibling([&] { return enter(request, flags, root); }, 0, request.cgroup.get(),
+      TRY(clone_sibling([&] { return enter(request, flags & ~late, root); }, 0, request.cgroup.get(),
                         [&, &our_end = ours, &their_end = theirs] {
                           our_end.reset();
-                          run_joiner(request, last_step, std::move(their_end), (flags & CLONE_NEWUSER) != 0);
+                          run_joiner(request, last_step, std::move(their_end), (flags & CLONE_NEWUSER) != 0, late);
                         }));
   member.socket = std::move(ours);
   return member;
