@@ -34,6 +34,11 @@ Result<void> make_one(const std::string& directory) {
   return ok();
 }
 
+Result<bool> has_processes(const std::string& directory) {
+  const std::string processes = TRY(sys::read_file(directory + "/cgroup.procs"));
+  return !text::trim(processes).empty();
+}
+
 Error explain_hand_down(Error error, const std::string& parent, const std::string& controllers) {
   error.operation = "hand down controllers (" + controllers + ") in";
   error.object = parent + "/cgroup.subtree_control";
@@ -50,6 +55,14 @@ Error explain_hand_down(Error error, const std::string& parent, const std::strin
 Result<void> enable(const std::string& parent, const std::set<std::string>& wanted,
                     const std::set<std::string>& required) {
   if (wanted.empty()) return ok();
+  // With processes of its own the kernel lets only the threaded controllers (cpu, pids) down, and by that makes each child
+  // "domain invalid": no process could be in it (cgroup-v2.rst, "Threads"). The root alone may have both.
+  if (has_file(parent, "cgroup.type") && TRY(has_processes(parent))) {
+    for (const std::string& name : wanted) {
+      if (required.contains(name)) return explain_hand_down(os_error(EBUSY, {}, {}), parent, name);
+    }
+    return ok();
+  }
   const std::string file = parent + "/cgroup.subtree_control";
   std::string all;
   for (const std::string& name : wanted) all += (all.empty() ? "+" : " +") + name;

@@ -117,9 +117,9 @@ each_moment_of_create() { # POLICY
   # Calls that only the child makes.
   for call in pivot_root sethostname fsmount move_mount open_tree mount_setattr capset; do
     for n in 1 3; do
-      # strace -f stays as long as the container does, so the end of create is told by a file.
+      # strace -f stays as long as the container does, so the end of create is told by a file; -I 2: it can be ended.
       rm -f "$BUNDLE/code"
-      strace -f -o "$BUNDLE/strace" -e "trace=$call" -e "inject=$call:signal=KILL:when=$n" \
+      strace -I 2 -f -o "$BUNDLE/strace" -e "trace=$call" -e "inject=$call:signal=KILL:when=$n" \
         sh -c "$(runtime oci) create --bundle $BUNDLE $ID; echo \$? > $BUNDLE/code" > "$LOG" 2>&1 < /dev/null 3>&- &
       tracer=$!
       wait_for 20 test -s "$BUNDLE/code"

@@ -77,9 +77,10 @@ show_limits() {
   assert_equal "$(of cpu.idle)" 1
   local _
   for _ in 1 2; do
-    run agentrun exec "$ID" sh -c 'head -c 1 /node; mknod /made c 240 8; head -c 1 /dev/zero > /dev/null && echo zero'
+    run agentrun exec "$ID" sh -c 'head -c 1 /node; rm -f /made; mknod /made c 240 8; head -c 1 /made; head -c 1 /dev/zero > /dev/null && echo zero'
     assert_matches 'head: /node: Operation not permitted'
-    assert_matches 'mknod: /made: Operation not permitted'
+    # Making a node is allowed, as everywhere; opening it is what matters.
+    assert_matches 'head: /made: Operation not permitted'
     assert_line zero
     systemctl daemon-reload
     assert_equal "$(of cpu.idle)" 1

@@ -87,12 +87,12 @@ class Joiner {
     const Incoming go = TRY(expect(socket_.get(), Kind::go));
     const auto host_pid = text::parse_unsigned(go.payload);
     if (!host_pid) return refusal("exec process", "", "unexpected message in its protocol");
-    // After the cgroup, whose cpuset would undo it.
-    const auto& affinity = process_.exec_cpu_affinity;
-    if (affinity && !affinity->final.empty()) TRY(sandbox::set_affinity(affinity->final));
     if (late_ != 0 && setns(request_.target_pidfd, late_) != 0) {
       return errno_error("setns", "cgroup namespace of the container");
     }
+    // After the cgroup, whose cpuset would undo it.
+    const auto& affinity = process_.exec_cpu_affinity;
+    if (affinity && !affinity->final.empty()) TRY(sandbox::set_affinity(affinity->final));
     // Ids from outside have no name in here; capabilities over the namespace came with setns.
     if (in_user_namespace_) TRY(sandbox::take_ids_inside(*request_.linux_config));
     if (setsid() < 0) return errno_error("setsid");
@@ -176,6 +176,25 @@ Result<void> enter(const JoinRequest& request, int flags, const UniqueFd& root) 
   return ok();
 }
 
+// What the joining process may hold from its birth on: CAP_SYS_PTRACE, where the container has it and no user
+// namespace, opens /proc/PID/fd of a process that is not dumpable too, and a directory of the host's among them is the
+// host (CVE-2016-9962). Of these only `cgroup` leads to one; see detach_cgroup.
+std::vector<int> needed_fds(const JoinRequest& request, const sandbox::LastStep& last_step, int root, int socket) {
+  std::vector<int> fds = {request.target_pidfd, last_step.program.get(), root, socket};
+  for (const UniqueFd* fd : {&request.cgroup, &request.console_socket, &request.seccomp_listener}) {
+    if (fd->valid()) fds.push_back(fd->get());
+  }
+  for (unsigned fd = 3; fd < 3 + request.preserve_fds; ++fd) fds.push_back(static_cast<int>(fd));
+  return fds;
+}
+
+// The cgroup by a mount of its own, whose root it is: "fd/.." ends there. Without CAP_SYS_ADMIN there is no such mount,
+// and nobody in the container is over us either.
+void detach_cgroup(JoinRequest& request) {
+  if (!request.cgroup) return;
+  if (auto detached = sys::clone_mount(request.cgroup.get(), "", false)) request.cgroup = std::move(*detached);
+}
+
 struct Member {
   sys::Cloned process;
   UniqueFd socket;
@@ -194,7 +213,8 @@ Result<Member> clone_member(JoinRequest& request, const sandbox::LastStep& last_
                         [&, &our_end = ours, &their_end = theirs] {
                           our_end.reset();
                           run_joiner(request, last_step, std::move(their_end), (flags & CLONE_NEWUSER) != 0, late);
-                        }));
+                        },
+                        needed_fds(request, last_step, root.get(), theirs.get())));
   member.socket = std::move(ours);
   return member;
 }
@@ -240,6 +260,7 @@ Result<void> follow(JoinRequest& request, const Member& member, Joined& joined) 
 Result<Joined> join(JoinRequest& request) {
   const sandbox::LastStep last_step = TRY(sandbox::prepare_last_step());
   const int flags = TRY(foreign_namespaces(request.target));
+  detach_cgroup(request);
   const UniqueFd root = TRY(sys::open("/proc/" + std::to_string(request.target) + "/root", O_PATH | O_DIRECTORY));
   // Only now is it sure that what we looked at under the pid was the container's process: its pidfd says that it lives.
   TRY(sys::pidfd_send_signal(request.target_pidfd, 0));

@@ -61,6 +61,12 @@ Result<void> run_stage(const std::function<Result<void>()>& prepare, std::uint64
   return tell(report.get(), Kind::process, {}, {sibling.pidfd.get()});
 }
 
+Result<void> close_others(std::vector<int> keep, int report) {
+  if (keep.empty()) return ok();
+  keep.push_back(report);
+  return sys::close_all_but(keep);
+}
+
 }  // namespace
 
 bool needs_stage(const sandbox::NamespacePlan& plan) {
@@ -71,7 +77,7 @@ bool needs_stage(const sandbox::NamespacePlan& plan) {
 }
 
 Result<sys::Cloned> clone_sibling(const std::function<Result<void>()>& prepare, std::uint64_t flags, int cgroup,
-                                  const std::function<void()>& body) {
+                                  const std::function<void()>& body, const std::vector<int>& keep) {
   auto [report, theirs] = TRY(sys::socket_pair(SOCK_SEQPACKET));
   const sys::Cloned stage = TRY(sys::clone_process(0));
   if (stage.pid == 0) {
@@ -79,7 +85,9 @@ Result<sys::Cloned> clone_sibling(const std::function<Result<void>()>& prepare, 
     // From the first setns on we may be visible to the container: it must not read our memory nor reach our fds
     // (CVE-2016-9962).
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    if (auto done = run_stage(prepare, flags, cgroup, body, theirs); !done) tell_failure(theirs.get(), done.error());
+    auto done = close_others(keep, theirs.get());
+    if (done) done = run_stage(prepare, flags, cgroup, body, theirs);
+    if (!done) tell_failure(theirs.get(), done.error());
     _exit(0);
   }
   theirs.reset();

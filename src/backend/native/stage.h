@@ -18,8 +18,9 @@ Result<sys::Cloned> clone_by_stage(LaunchRequest& request, const sandbox::LastSt
                                    UniqueFd& theirs);
 
 // For any process that a stage clones: runs `body` in a sibling of the stage. `prepare` runs in the stage. Returns the
-// sibling's pid as we see it, and its pidfd.
+// sibling's pid as we see it, and its pidfd. `keep`, where it is not empty: every fd but these and 0 to 2 is closed
+// before the sibling is there, for whom the sibling is born in sight of can walk from its fds to wherever they lead.
 Result<sys::Cloned> clone_sibling(const std::function<Result<void>()>& prepare, std::uint64_t flags, int cgroup,
-                                  const std::function<void()>& body);
+                                  const std::function<void()>& body, const std::vector<int>& keep = {});
 
 }  // namespace agentrun::native
