@@ -27,7 +27,7 @@ void leave_caller(const char* name, const std::vector<int>& keep) {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd <= 2; ++fd) {
     if (null < 0) {
-      UniqueFd closed(fd);  // an engine that waits for the end of its pipe matters more than a proper fd 2
+      const UniqueFd closed(fd);  // an engine that waits for the end of its pipe matters more than a proper fd 2
     } else if (null != fd) {
       dup2(null, fd);
     }

@@ -43,10 +43,14 @@ give_sender() {
     [ ! -L "/$name" ] || ln -sfn "usr/$name" "$BUNDLE/rootfs/$name"
   done
 }
-says() { # says TEXT...: the program that sends these, each in a datagram, and then waits
+says() { # says TEXT...: the program that sends these, each in a datagram; "wait" waits for /tmp/go
   local code='import os, socket, sys, time
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 for text in sys.argv[1:]:
+    if text == "wait":
+        open("/tmp/sent", "w").close()
+        while not os.path.exists("/tmp/go"): time.sleep(0.05)
+        continue
     s.sendto(text.encode().decode("unicode_escape").encode(), os.environ["NOTIFY_SOCKET"])
 print("sent", flush=True)
 while True: time.sleep(1)'
@@ -56,11 +60,15 @@ while True: time.sleep(1)'
 @test "READY=1 reaches the service manager, and nothing else does" {
   start_manager "$HOST"
   give_sender
-  says 'MAINPID=1' 'STATUS=hello' 'WATCHDOG=1\nREADY=0' 'FDSTORE=1\nREADY=1\nMAINPID=1' 'STOPPING=1'
+  says 'MAINPID=1' 'STATUS=hello' 'WATCHDOG=1\nREADY=0' 'READY=11' 'XREADY=1' wait 'FDSTORE=1\nREADY=1\nMAINPID=1' 'STOPPING=1'
   NOTIFY_SOCKET=$HOST create
   assert_success
   start
   assert_success
+  wait_for 20 test -e "$BUNDLE/rootfs/tmp/sent"
+  sleep 0.5 # for what must not come
+  assert_equal "$(cat "$SAID")" ""
+  touch "$BUNDLE/rootfs/tmp/go"
   wait_for 20 grep -qx READY=1 "$SAID"
   wait_for 20 grep -qx BARRIER=1 "$SAID"
   assert_equal "$(cat "$SAID")" $'READY=1\nBARRIER=1'
