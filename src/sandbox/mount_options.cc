@@ -36,14 +36,16 @@ constexpr std::array<PlainFlag, 5> kFlags = {{{"ro", "rw", MOUNT_ATTR_RDONLY},
 struct AtimeWord {
   std::string_view word;
   std::uint64_t mode;
-  bool keeps;  // asks for no mode of its own: "atime", "norelatime" (mount(8) and runc leave what is there)
+  bool keeps;  // asks for no mode of its own: it takes back an earlier option's, and leaves what the source has
+  std::uint64_t opposite;
 };
-constexpr std::array<AtimeWord, 6> kAtimeWords = {{{"noatime", MOUNT_ATTR_NOATIME, false},
-                                                   {"relatime", MOUNT_ATTR_RELATIME, false},
-                                                   {"strictatime", MOUNT_ATTR_STRICTATIME, false},
-                                                   {"atime", MOUNT_ATTR_RELATIME, true},
-                                                   {"norelatime", MOUNT_ATTR_RELATIME, true},
-                                                   {"nostrictatime", MOUNT_ATTR_RELATIME, true}}};
+constexpr std::array<AtimeWord, 6> kAtimeWords = {
+    {{"noatime", MOUNT_ATTR_NOATIME, false, 0},
+     {"relatime", MOUNT_ATTR_RELATIME, false, 0},
+     {"strictatime", MOUNT_ATTR_STRICTATIME, false, 0},
+     {"atime", MOUNT_ATTR_RELATIME, true, MOUNT_ATTR_NOATIME},
+     {"norelatime", MOUNT_ATTR_RELATIME, true, MOUNT_ATTR_RELATIME},
+     {"nostrictatime", MOUNT_ATTR_RELATIME, true, MOUNT_ATTR_STRICTATIME}}};
 
 constexpr std::array<std::pair<std::string_view, std::uint64_t>, 8> kPropagation = {
     {{"private", MS_PRIVATE},
@@ -107,6 +109,9 @@ bool take_atime(MountOptions& options, std::string_view word) {
       if (!known.keeps) {
         options.atime.mode = known.mode;
         options.atime.mode_given = true;
+      } else if (options.atime.mode_given && options.atime.mode == known.opposite) {
+        options.atime.mode = MOUNT_ATTR_RELATIME;
+        options.atime.mode_given = false;
       }
       return true;
     }
@@ -191,7 +196,10 @@ bool take_word(MountOptions& options, std::string_view word) {
   if (word == "src-nofollow") return options.source_nofollow = true;
   if (word == "dest-nofollow") return options.destination_nofollow = true;
   if (std::find(kNoEffect.begin(), kNoEffect.end(), word) != kNoEffect.end()) {
-    if (word == "diratime") options.any_flag = true;
+    if (word == "diratime") {
+      options.any_flag = true;
+      options.atime.directories_given = false;
+    }
     return true;
   }
   if (const std::uint64_t propagation = propagation_of(std::string(word))) {

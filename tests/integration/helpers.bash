@@ -96,12 +96,15 @@ leftovers() {
   for _ in $(seq 20); do [ -z "$(runtime_processes)$(cgroup_directories)" ] && break; sleep 0.1; done
   containers | sed 's/^/state /'
   cgroup_directories | sed 's/^/cgroup /'
-  # More than one look: the kernel's list, read in several parts, can miss a line while mounts come and go elsewhere.
-  for _ in $(seq 20); do [ "$MOUNTS_BEFORE" = "$(mounts)" ] && break; sleep 0.1; done
-  diff <(printf '%s\n' "$MOUNTS_BEFORE") <(mounts) | grep '^[<>]' | sed 's/^/mount /'
+  # Only what is there and was not: a mount point that somebody removes elsewhere is unmounted here too. And more than one
+  # look: the kernel's list, read in several parts, can miss a line while mounts come and go.
+  for _ in $(seq 20); do [ -z "$(new_mounts)" ] && break; sleep 0.1; done
+  new_mounts | sed 's/^/mount /'
   for pid in $(runtime_processes); do echo "process $pid $(tr '\0' ' ' < "/proc/$pid/cmdline")"; done
   return 0
 }
+
+new_mounts() { comm -13 <(sort <<< "$MOUNTS_BEFORE") <(mounts | sort); }
 
 assert_clean() {
   local left

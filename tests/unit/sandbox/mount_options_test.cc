@@ -130,6 +130,14 @@ TEST(MountOptions, LockedFlagsStayAndCannotBeCleared) {
   EXPECT_TRUE(bind_attributes(parse(bind({"bind", "atime", "norelatime", "noatime"})), source, true));
 }
 
+TEST(MountOptions, TheLaterOfTwoAccessTimeOptionsWins) {
+  const AtimeChoice taken_back = parse(bind({"bind", "noatime", "nodiratime", "atime", "diratime"})).atime;
+  EXPECT_FALSE(taken_back.given());
+  EXPECT_EQ(taken_back.mode, std::uint64_t{MOUNT_ATTR_RELATIME});
+  EXPECT_EQ(parse(bind({"bind", "strictatime", "atime"})).atime.mode, std::uint64_t{MOUNT_ATTR_STRICTATIME});
+  EXPECT_EQ(parse(bind({"bind", "atime", "noatime"})).atime.mode, std::uint64_t{MOUNT_ATTR_NOATIME});
+}
+
 TEST(MountOptions, NodiratimeImpliesRelatime) {
   const auto change = bind_attributes(parse(bind({"bind", "nodiratime"})), MOUNT_ATTR_NOATIME, false);
   ASSERT_TRUE(change);
