@@ -1,4 +1,4 @@
-// Where errors and notices go (DESIGN 13). With a log file in JSON the engine parses the whole file with one call, so
+// Where errors and notices go. With a log file in JSON the engine parses the whole file with one call, so
 // it holds exactly one object: the failure. Nothing is ever written to stderr on success: fd 2 belongs to the
 // container's own log from the moment that an engine calls create.
 #pragma once

@@ -1,4 +1,4 @@
-// The audit trail: one JSON line an event in /var/log/agentrun/audit.jsonl, or $XDG_STATE_HOME/agentrun/ (DESIGN 12).
+// The audit trail: one JSON line an event in /var/log/agentrun/audit.jsonl, or $XDG_STATE_HOME/agentrun/.
 // Values of environment variables are never in it.
 #pragma once
 

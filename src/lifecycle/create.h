@@ -1,4 +1,4 @@
-// create, and the first half of run (DESIGN 5).
+// create, and the first half of run.
 #pragma once
 
 #include <string>

@@ -166,7 +166,7 @@ Record new_record(const CreateOptions& options, const Plan& plan) {
   return record;
 }
 
-// Makes what was planned. The order is that of DESIGN 5: intent first, then cgroup and process.
+// Makes what was planned. Intent first, then cgroup and process.
 class Maker {
  public:
   Maker(const Store& store, const CreateOptions& options, Plan& plan, Making& making)

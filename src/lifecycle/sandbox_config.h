@@ -1,5 +1,5 @@
 // What `agentrun sandbox` runs, as a config.json of our own making: one command, contained, without an engine
-// (DESIGN 11). Pure: what has to be known of the host comes in as SandboxHost.
+//. Pure: what has to be known of the host comes in as SandboxHost.
 #pragma once
 
 #include <cstdint>

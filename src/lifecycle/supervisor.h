@@ -1,5 +1,5 @@
 // The supervisor: one small process a container that kills it at its deadline, whatever became of engine, client and
-// runtime (DESIGN 7). Forked by create; own session; holds a timerfd of CLOCK_BOOTTIME, a pidfd, the cgroup, its socket
+// runtime. Forked by create; own session; holds a timerfd of CLOCK_BOOTTIME, a pidfd, the cgroup, its socket
 // and the state directory, and no fd of the engine's. Ends with the container.
 #pragma once
 
