@@ -347,7 +347,7 @@ TEST_F(LastStepTest, WithoutTheAgentsEndTheProgramDoesNotStart) {
 TEST_F(LastStepTest, AScriptOfProcSelfExeReachesTheLastStepOnly) {
   Launch launch;
   launch.path = make("script", "#!/proc/self/exe\n");
-  launch.args = {"L:-:-:-:-:-:0", "L:-:-:-:-:-:0", "x", "/bin/sh", "-c", "echo ran"};
+  launch.args = {"L:-:-:-:-:-:-:0", "L:-:-:-:-:-:-:0", "x", "/bin/sh", "-c", "echo ran"};
   const Outcome outcome = run(launch);
   EXPECT_EQ(outcome.status, 126);
   EXPECT_EQ(outcome.output, "");
