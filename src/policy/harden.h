@@ -81,6 +81,7 @@ struct LandlockRules {
   bool signals = false;              // only to processes that are held by the same rules
   bool abstract_sockets = false;     // the same for connections to them
   std::optional<std::vector<std::uint16_t>> tcp_connect, tcp_bind;
+  bool operator==(const LandlockRules&) const = default;
 };
 
 // Everything that create enforces, beyond what a config can say.
