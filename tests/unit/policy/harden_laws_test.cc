@@ -254,7 +254,7 @@ TEST(HardenLaws, OciChangesNothing) {
     EXPECT_EQ(text_of(effective->config), text_of(sample.config));
     EXPECT_EQ(effective->report.policy, "oci");
     EXPECT_TRUE(effective->report.changes.empty() && effective->report.notes.empty());
-    EXPECT_FALSE(effective->writable || effective->empty_network || effective->audit ||
+    EXPECT_FALSE(effective->writable || effective->empty_network || effective->audit || effective->landlock ||
                  effective->deadline || effective->cpu_mask_width || !effective->seccomp_program.empty());
   }
 }
