@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/random.h>
+#include <mqueue.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -188,6 +189,19 @@ TEST_F(LandlockTest, DevicesElsewhereTakeNoIoctl) {
   EXPECT_EQ(restricted([&] { return use(EACCES); }), 0);
   rules_.abi = 4;
   EXPECT_EQ(restricted([&] { return use(0); }), 0);
+}
+
+// mq_open(3) opens by a mount of the kernel's own, whose root is that of the queues: a rule for /dev does not reach it.
+TEST_F(LandlockTest, MessageQueuesAreAPlaceOfTheirOwn) {
+  const auto queues = [] {
+    if (unshare(CLONE_NEWIPC) != 0 || mkdir("/dev/mqueue", 01777) != 0) return 101;
+    return mount("mqueue", "/dev/mqueue", "mqueue", 0, nullptr) == 0 ? 0 : 102;
+  };
+  const auto use = [](int wanted) { return expect(error_of(mq_open("/q", O_RDWR | O_CREAT, 0600, nullptr)), wanted, "mq_open"); };
+  rules_.places = {"/dev"};
+  EXPECT_EQ(restricted([&] { return use(EACCES); }, queues), 0);
+  rules_.places = {"/dev", "/dev/mqueue"};
+  EXPECT_EQ(restricted([&] { return use(0); }, queues), 0);
 }
 
 TEST_F(LandlockTest, DeviceNodesOnlyWhereTheyMayBeMade) {
