@@ -36,7 +36,7 @@ struct Facts {
                                                 // that are the host's own
   bool apparmor_loaded = false;                 // policy.apparmor.profile can be used
   bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true, cgroup_hugetlb = true;  // controllers to be had
-  int landlock_abi = 7;                         // the version of Landlock that the kernel has; 0: none
+  int landlock_abi = 7;                        // the version of Landlock that the kernel has; 0: none
   std::vector<std::uint64_t> huge_page_sizes;  // bytes; those that the host has
 };
 
@@ -74,12 +74,12 @@ inline constexpr int kLandlockFiles = 2;
 // What Landlock holds for one process and its descendants; never more than the kernel's version of it can.
 struct LandlockRules {
   int abi = 0;
-  bool files = false;                // writes only below:
-  std::vector<std::string> places;   // mounts, with everything in them
-  std::vector<std::string> procfs;   // mounts of procfs: files only, since nothing is made there
-  bool device_nodes = false;         // may be made in `places`
-  bool signals = false;              // only to processes that are held by the same rules
-  bool abstract_sockets = false;     // the same for connections to them
+  bool files = false;               // writes only below:
+  std::vector<std::string> places;  // mounts, with everything in them
+  std::vector<std::string> procfs;  // mounts of procfs: files only, since nothing is made there
+  bool device_nodes = false;        // may be made in `places`
+  bool signals = false;             // only to processes that are held by the same rules
+  bool abstract_sockets = false;    // the same for connections to them
   std::optional<std::vector<std::uint16_t>> tcp_connect, tcp_bind;
   bool operator==(const LandlockRules&) const = default;
 };
@@ -94,11 +94,11 @@ struct Effective {
   // mounts are in place: its other mounts have their places in them (Podman's --secret in /run/secrets).
   std::vector<std::size_t> sealed_last;
   bool empty_network = false;   // look at the interfaces again at start, and unshare again if there is more than lo
-  std::optional<LandlockRules> landlock;
   std::string seccomp_program;  // stacked after the config's own; empty: none
   std::optional<std::int64_t> cpu_mask_width;                             // CPUs
   std::optional<std::int64_t> deadline, exec_deadline, created_deadline;  // microseconds
   bool audit = false;
+  std::optional<LandlockRules> landlock;
 };
 
 // Errors: what the policy refuses (a bind of /, a socket), one sentence with the pointer; what it requires and the

@@ -72,8 +72,8 @@ void plan_scopes(LandlockRules& rules, const oci::Config& config, const Context&
   if (!signals && !sockets) return;
   if (rules.abi < kLandlockScopes) {
     context.log.note("the Landlock of this kernel has no scopes: the container reaches processes of the namespaces " +
-                     std::string("that it shares by ") + (signals ? "signal" : "") + (signals && sockets ? " and " : "") +
-                     (sockets ? "abstract socket" : ""));
+                     std::string("that it shares by ") + (signals ? "signal" : "") +
+                     (signals && sockets ? " and " : "") + (sockets ? "abstract socket" : ""));
     return;
   }
   rules.signals = signals;

@@ -155,8 +155,8 @@ std::string check_capability(const std::string& name) {
   return {};
 }
 
-constexpr std::array<std::string_view, 7> kRequirements = {
-    "seccomp", "namespaces", "apparmor", "landlock", "cgroup.memory", "cgroup.pids", "cgroup.cpu"};
+constexpr std::array<std::string_view, 7> kRequirements = {"seccomp",       "namespaces",  "apparmor",  "landlock",
+                                                           "cgroup.memory", "cgroup.pids", "cgroup.cpu"};
 
 std::string check_requirement(const std::string& name) {
   if (std::find(kRequirements.begin(), kRequirements.end(), name) != kRequirements.end()) return {};

@@ -13,9 +13,9 @@ namespace agentrun::sandbox {
 
 struct LandlockRequest {
   const policy::LandlockRules* rules = nullptr;
-  std::string rootfs;         // the container's, on the host: see clean_destination
+  std::string rootfs;          // the container's, on the host: see clean_destination
   bool trust_symlinks = true;  // on the way to a mount. False once programs of the container run, which can move them
-  std::vector<int> open_fds;  // what the program inherits
+  std::vector<int> open_fds;   // what the program inherits
 };
 
 // In the container's root, after every mount. Reading and executing are never restricted. Rules:

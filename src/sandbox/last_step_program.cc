@@ -2,8 +2,8 @@
 // and so that what a container can reach of it has nothing in it but these lines.
 //
 // It runs with the rights of the container's program, and a filter of the config's may be loaded already. What it
-// calls, in this order: prctl, fcntl, [fchdir], [openat, write, close], [landlock_restrict_self], [mmap], [clone, nanosleep, sendmsg, exit in a
-// thread of its own], seccomp, execve; on failure write, exit_group.
+// calls, in this order: prctl, fcntl, [fchdir], [openat, write, close], [landlock_restrict_self], [mmap], [clone,
+// nanosleep, sendmsg, exit in a thread of its own], seccomp, execve; on failure write, exit_group.
 #include <asm/unistd.h>
 #include <linux/fcntl.h>
 #include <linux/filter.h>

@@ -1,5 +1,6 @@
-// Landlock (landlock(7), Linux 5.13): rules that a process sets itself, and that neither it nor its descendants can take
-// off. The numbers are here because the headers of the oldest system that this builds on (Linux 6.1) lack the later ones.
+// Landlock (landlock(7), Linux 5.13): rules that a process sets itself, and that neither it nor its descendants can
+// take off. The numbers are here because the headers of the oldest system that this builds on (Linux 6.1) lack the
+// later ones.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,12 @@ namespace agentrun::sys {
 namespace landlock {
 // Rights over files, of a directory and all below it. Reading and executing are not among ours.
 inline constexpr std::uint64_t kWriteFile = 1ULL << 1, kRemoveDirectory = 1ULL << 4, kRemoveFile = 1ULL << 5,
-                               kMakeCharacterDevice = 1ULL << 6, kMakeDirectory = 1ULL << 7,
-                               kMakeRegular = 1ULL << 8, kMakeSocket = 1ULL << 9, kMakeFifo = 1ULL << 10,
-                               kMakeBlockDevice = 1ULL << 11, kMakeSymlink = 1ULL << 12,
-                               kRefer = 1ULL << 13,        // ABI 2, Linux 5.19
-                               kTruncate = 1ULL << 14,     // ABI 3, Linux 6.2
-                               kIoctlDevice = 1ULL << 15;  // ABI 5, Linux 6.10
+                               kMakeCharacterDevice = 1ULL << 6, kMakeDirectory = 1ULL << 7, kMakeRegular = 1ULL << 8,
+                               kMakeSocket = 1ULL << 9, kMakeFifo = 1ULL << 10, kMakeBlockDevice = 1ULL << 11,
+                               kMakeSymlink = 1ULL << 12;
+inline constexpr std::uint64_t kRefer = 1ULL << 13;        // ABI 2, Linux 5.19
+inline constexpr std::uint64_t kTruncate = 1ULL << 14;     // ABI 3, Linux 6.2
+inline constexpr std::uint64_t kIoctlDevice = 1ULL << 15;  // ABI 5, Linux 6.10
 // TCP, ABI 4, Linux 6.7.
 inline constexpr std::uint64_t kBindTcp = 1ULL << 0, kConnectTcp = 1ULL << 1;
 // Scopes, ABI 6, Linux 6.12.

@@ -26,7 +26,7 @@ struct BecomeRequest {
   const policy::LandlockRules* landlock = nullptr;
   std::string rootfs;  // as RootRequest has it: for old callers' destinations of mounts
   bool joins = false;  // programs of the container run already
-  int procfs = -1;  // a procfs of this process's pid namespace; -1 where no label is set
+  int procfs = -1;     // a procfs of this process's pid namespace; -1 where no label is set
   int error_fd = -1;
   int listener_fd = -1;
   std::string listener_message;  // goes over listener_fd with the filter's listener

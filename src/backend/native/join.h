@@ -26,7 +26,7 @@ struct JoinRequest {
   std::function<Result<void>(pid_t pid)> place;
   std::vector<sandbox::SeccompProgram> programs;
   const policy::LandlockRules* landlock = nullptr;
-  std::string rootfs;  // of the container, on the host
+  std::string rootfs;       // of the container, on the host
   UniqueFd console_socket;  // or invalid: the terminal's master stays with us
   UniqueFd seccomp_listener;
   std::function<std::string(pid_t pid)> listener_message;  // for the agent of a seccomp listener

@@ -59,8 +59,7 @@ TEST(LandlockPlan, StrictNamesWhatIsMountedWritable) {
   const Effective e = hardened(example(), *builtin_policy("strict"));
   ASSERT_TRUE(e.landlock);
   EXPECT_TRUE(e.landlock->files);
-  EXPECT_EQ(e.landlock->places,
-            (Paths{"/tmp", "/var/tmp", "/run", "/home/me", "/work", "/dev", "/scratch"}));
+  EXPECT_EQ(e.landlock->places, (Paths{"/tmp", "/var/tmp", "/run", "/home/me", "/work", "/dev", "/scratch"}));
   EXPECT_EQ(e.landlock->procfs, Paths{"/proc"});
   EXPECT_FALSE(e.landlock->device_nodes || e.landlock->signals || e.landlock->abstract_sockets);
   EXPECT_FALSE(e.landlock->tcp_connect || e.landlock->tcp_bind);
@@ -69,7 +68,8 @@ TEST(LandlockPlan, StrictNamesWhatIsMountedWritable) {
 }
 
 TEST(LandlockPlan, ScopesOnlyWhereTheNamespaceIsShared) {
-  const Policy policy = parsed(R"({"extends": "oci", "user": {"no_new_privileges": true}, "landlock": {"scopes": true}})");
+  const Policy policy =
+      parsed(R"({"extends": "oci", "user": {"no_new_privileges": true}, "landlock": {"scopes": true}})");
   oci::Config config = example();
   config.linux.namespaces = {{NamespaceType::pid, ""}, {NamespaceType::network, ""}};
   EXPECT_FALSE(hardened(config, policy).landlock);
@@ -105,9 +105,11 @@ TEST(LandlockPlan, DeviceNodesFollowTheCapability) {
 
 TEST(LandlockPlan, SaysWhatTheKernelLacks) {
   const Policy strict = *builtin_policy("strict");
-  const std::vector<std::pair<int, std::string>> expected = {
-      {0, "no Landlock here"}, {1, "forbid every rename"}, {2, "neither truncate(2) nor ioctl(2)"}, {3, "ioctl(2)"},
-      {4, "ioctl(2)"}};
+  const std::vector<std::pair<int, std::string>> expected = {{0, "no Landlock here"},
+                                                             {1, "forbid every rename"},
+                                                             {2, "neither truncate(2) nor ioctl(2)"},
+                                                             {3, "ioctl(2)"},
+                                                             {4, "ioctl(2)"}};
   for (const auto& [abi, note] : expected) {
     const Effective e = hardened(example(), strict, with_abi(abi));
     EXPECT_TRUE(notes(e, note)) << abi << explain_report(e.report);
@@ -130,7 +132,8 @@ TEST(LandlockPlan, RequiredMeansThere) {
 
 // Nothing else holds a port: that is no second line, and not left out in silence.
 TEST(LandlockPlan, PortsAreHeldOrRefused) {
-  const Policy policy = parsed(R"({"network": {"mode": "config"}, "landlock": {"tcp_connect": [443, 65535], "tcp_bind": []}})");
+  const Policy policy =
+      parsed(R"({"network": {"mode": "config"}, "landlock": {"tcp_connect": [443, 65535], "tcp_bind": []}})");
   const Effective e = hardened(example(), policy, with_abi(4));
   ASSERT_TRUE(e.landlock);
   EXPECT_EQ(e.landlock->tcp_connect, (std::vector<std::uint16_t>{443, 65535}));

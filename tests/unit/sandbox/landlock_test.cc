@@ -53,8 +53,8 @@ int expect(int got, int wanted, const char* what) {
   return 1;
 }
 
-// A root with mounts of its own, all of them writable, in a mount namespace of its own: what is denied in it is denied by
-// Landlock and by nothing else.
+// A root with mounts of its own, all of them writable, in a mount namespace of its own: what is denied in it is denied
+// by Landlock and by nothing else.
 class LandlockTest : public testing::Test {
  protected:
   using Body = std::function<int()>;
@@ -95,7 +95,8 @@ class LandlockTest : public testing::Test {
   }
 
   // Exit status of `body`, run under the rules; `before` runs without them.
-  int restricted(const Body& body, const Body& before = [] { return 0; }) {
+  int restricted(
+      const Body& body, const Body& before = [] { return 0; }) {
     return in_child([&] {
       if (!build()) return 100;
       if (const int failed = before(); failed != 0) return failed;
@@ -197,7 +198,9 @@ TEST_F(LandlockTest, MessageQueuesAreAPlaceOfTheirOwn) {
     if (unshare(CLONE_NEWIPC) != 0 || mkdir("/dev/mqueue", 01777) != 0) return 101;
     return mount("mqueue", "/dev/mqueue", "mqueue", 0, nullptr) == 0 ? 0 : 102;
   };
-  const auto use = [](int wanted) { return expect(error_of(mq_open("/q", O_RDWR | O_CREAT, 0600, nullptr)), wanted, "mq_open"); };
+  const auto use = [](int wanted) {
+    return expect(error_of(mq_open("/q", O_RDWR | O_CREAT, 0600, nullptr)), wanted, "mq_open");
+  };
   rules_.places = {"/dev"};
   EXPECT_EQ(restricted([&] { return use(EACCES); }, queues), 0);
   rules_.places = {"/dev", "/dev/mqueue"};
@@ -281,12 +284,10 @@ TEST_F(LandlockTest, TcpByPortOnly) {
             0);
   rules_.tcp_connect = std::nullopt;
   rules_.tcp_bind.emplace();  // not one
-  EXPECT_EQ(restricted(
-                [] {
-                  return expect(tcp(80, false), ENETUNREACH, "connect") + expect(tcp(80, true), EACCES, "bind");
-                },
-                apart),
-            0);
+  EXPECT_EQ(
+      restricted([] { return expect(tcp(80, false), ENETUNREACH, "connect") + expect(tcp(80, true), EACCES, "bind"); },
+                 apart),
+      0);
 }
 
 // --- scopes ---

@@ -181,7 +181,8 @@ TEST_F(LastStepTest, TheLandlockDomainIsEnteredAfterTheLabelsAndBeforeTheFilters
   const UniqueFd sealed = *seal_programs({*compile_seccomp(profile)});
   make("label", "", 0644);
   const UniqueFd directory = *sys::open(directory_, O_PATH | O_DIRECTORY);
-  Launch launch = shell("cat " + directory_ + "/label; echo new > " + directory_ + "/label || echo denied; ls /proc/$$/fd");
+  Launch launch =
+      shell("cat " + directory_ + "/label; echo new > " + directory_ + "/label || echo denied; ls /proc/$$/fd");
   launch.procfs = directory.get();
   launch.labels = {{"label", "exec ours\n"}};
   launch.programs_fd = sealed.get();
