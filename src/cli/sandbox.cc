@@ -23,6 +23,7 @@
 #include "lifecycle/store.h"
 #include "sandbox/labels.h"
 #include "sys/file.h"
+#include "sys/landlock.h"
 
 namespace agentrun::cli {
 namespace {
@@ -129,6 +130,7 @@ Result<std::string> make_id() {
 Mechanisms find_mechanisms(const policy::Policy& policy) {
   Mechanisms found;
   found.apparmor = !policy.apparmor.profile.empty() && sandbox::apparmor_profile_loaded(policy.apparmor.profile);
+  found.landlock = sys::landlock_abi() >= policy::kLandlockFiles;
   return found;
 }
 

@@ -27,6 +27,7 @@
 #include "sandbox/identity.h"
 #include "sandbox/labels.h"
 #include "sys/file.h"
+#include "sys/landlock.h"
 #include "sys/process.h"
 #include "sys/socket.h"
 
@@ -155,6 +156,11 @@ class Executor {
     request_.linux_config = &config_.linux;
     request_.target = record_.process.pid;
     request_.target_pidfd = target_.get();
+    policy::Facts facts;
+    facts.landlock_abi = sys::landlock_abi();
+    landlock_ = TRY(policy::landlock_for_exec(config_, policy_, facts));
+    if (landlock_) request_.landlock = &*landlock_;
+    request_.rootfs = record_.rootfs;
     request_.programs = TRY(filters_for(store_, config_.linux, policy_.seccomp.program));
     TRY(connect_agent());
     request_.place = [this](pid_t pid) { return place(pid); };
@@ -230,6 +236,7 @@ class Executor {
   oci::Config config_;
   policy::Policy policy_;
   oci::Process process_;
+  std::optional<policy::LandlockRules> landlock_;
   UniqueFd target_;
   native::JoinRequest request_;
   sandbox::CgroupLocation cgroup_;

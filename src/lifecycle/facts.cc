@@ -12,6 +12,7 @@
 #include "sandbox/labels.h"
 #include "sandbox/namespaces.h"
 #include "sys/file.h"
+#include "sys/landlock.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -71,6 +72,7 @@ policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgro
     // A size whose controller is not there has no file that a limit could be written to.
     facts.cgroup_hugetlb = controllers->hugetlb;
   }
+  facts.landlock_abi = sys::landlock_abi();
   facts.huge_page_sizes = huge_page_sizes();
   return facts;
 }

@@ -262,6 +262,8 @@ Result<void> Init::execute() {
   become_request.executable = executable_;
   become_request.env = env_;
   become_request.programs = programs_;
+  if (request_.effective->landlock) become_request.landlock = &*request_.effective->landlock;
+  become_request.rootfs = request_.rootfs;
   become_request.procfs = procfs_.get();
   become_request.error_fd = error_fd();
   become_request.listener_fd = request_.seccomp_listener.get();

@@ -205,6 +205,7 @@ Sample generate(std::uint64_t seed) {
   sample.facts.bundle = "/var/lib/containers/storage/overlay-containers/" + kId + "/userdata";
   sample.facts.trusted_sources = {"/var/lib/containers/storage", "/run/containers/storage"};
   sample.facts.apparmor_loaded = dice.one_in(2);
+  sample.facts.landlock_abi = static_cast<int>(dice.below(10));
   sample.facts.cgroup_cpu = !dice.one_in(4);
   if (dice.one_in(2)) sample.facts.huge_page_sizes = {2u << 20, 1u << 30};
   add_process(sample.config, dice);
