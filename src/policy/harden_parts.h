@@ -51,6 +51,9 @@ Result<void> harden_mounts(oci::Config& config, const Context& context);
 enum class BindAccess { readonly, writable };
 Result<BindAccess> judge_bind(const oci::Mount& mount, std::size_t index, const Context& context);
 
+// userns.cc: after harden_mounts, which says what is read-only.
+Result<void> harden_userns(Effective& effective, const Context& context);
+
 // writable.cc
 std::optional<Writable> plan_writable(const oci::Config& config, const Context& context);
 
