@@ -150,7 +150,9 @@ Result<int> contain(const Request& request, lifecycle::Global global) {
   global.writable_sources = lifecycle::writable_sources(request.sandbox);
 
   const policy::Policy policy = TRY(lifecycle::resolve_policy(global, config.annotations));
-  lifecycle::add_sandbox_user_namespace(config, host, policy);
+  if (lifecycle::add_sandbox_user_namespace(config, host, policy)) {
+    TRY(lifecycle::make_mount_points(config, host));
+  }
   const std::vector<Enforced> enforced = list_enforced(policy, config, find_mechanisms(policy));
   if (request.explain) {
     TRY(sys::write_all(STDERR_FILENO, "agentrun sandbox, policy " + policy.name + ":\n" + explain_enforced(enforced),

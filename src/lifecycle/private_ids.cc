@@ -147,25 +147,35 @@ bool container_has(const Holder& holder, const PrivateIds& ids) {
   return intent.error().code != ENOENT;
 }
 
+// One process, from its /proc/PID/status. A zombie that nobody has waited for does nothing any more, unless it is the
+// first thread of a program whose others run on.
+bool status_has(std::string_view status, const PrivateIds& ids) {
+  bool zombie = false, alone = false, found = false;
+  for (const std::string_view line : text::split(status, '\n')) {
+    const auto words = text::split_words(line);
+    if (words.size() < 2) continue;
+    zombie = zombie || (words[0] == "State:" && words[1] == "Z");
+    alone = alone || (words[0] == "Threads:" && words[1] == "1");
+    const bool uids = words[0] == "Uid:";
+    if (!uids && words[0] != "Gid:") continue;
+    const std::uint64_t first = uids ? ids.uid : ids.gid;
+    found = found || std::any_of(words.begin() + 1, words.end(), [&](std::string_view word) {
+              const auto id = text::parse_unsigned(word);
+              return id && *id >= first && *id - first < ids.size;
+            });
+  }
+  return found && !(zombie && alone);
+}
+
 // Whatever the records say: a root that is not mounted here may have a container that runs.
 bool process_has(const PrivateIds& ids) {
   const auto names = sys::list_directory(AT_FDCWD, "/proc");
   if (!names) return true;
-  for (const std::string& name : *names) {
-    if (!text::parse_unsigned(name)) continue;
+  return std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+    if (!text::parse_unsigned(name)) return false;
     const auto status = sys::read_file("/proc/" + name + "/status", 1u << 16);
-    if (!status) continue;
-    for (const std::string_view line : text::split(*status, '\n')) {
-      const bool uids = line.starts_with("Uid:");
-      if (!uids && !line.starts_with("Gid:")) continue;
-      const std::uint64_t first = uids ? ids.uid : ids.gid;
-      for (const std::string_view word : text::split_words(line.substr(4))) {
-        const auto id = text::parse_unsigned(word);
-        if (id && *id >= first && *id - first < ids.size) return true;
-      }
-    }
-  }
-  return false;
+    return status && status_has(*status, ids);
+  });
 }
 
 bool is_stale(int directory, const PrivateIds& ids) {

@@ -165,9 +165,11 @@ oci::Config make_sandbox_config(const SandboxOptions& options, const SandboxHost
   return config;
 }
 
-void add_sandbox_user_namespace(oci::Config& config, const SandboxHost& host, const policy::Policy& policy) {
-  if (policy.user.userns != policy::UserNamespace::automatic) return;
-  if (oci::find_namespace(config, oci::NamespaceType::user) == nullptr) map_own_id(config.linux, host);
+bool add_sandbox_user_namespace(oci::Config& config, const SandboxHost& host, const policy::Policy& policy) {
+  if (policy.user.userns != policy::UserNamespace::automatic) return false;
+  if (oci::find_namespace(config, oci::NamespaceType::user) != nullptr) return false;
+  map_own_id(config.linux, host);
+  return true;
 }
 
 std::vector<std::string> writable_sources(const SandboxOptions& options) {

@@ -52,10 +52,10 @@ Result<void> cut_off(const oci::Config& config) {
 
 // The directory that the caller opened, in this mount namespace.
 Result<UniqueFd> open_rootfs(const RootRequest& request) {
-  auto opened = sys::open(request.rootfs, O_PATH | O_DIRECTORY);
+  auto by_path = sys::open(request.rootfs, O_PATH | O_DIRECTORY);
   // The ids of a user namespace may not search the directories above the root.
-  if (!opened && opened.error().code == EACCES && request.place >= 0) opened = sys::duplicate(request.place);
-  UniqueFd root = TRY(std::move(opened));
+  if (!by_path && by_path.error().code == EACCES && request.place >= 0) by_path = sys::duplicate(request.place);
+  UniqueFd root = TRY(std::move(by_path));
   if (request.rootfs_fd < 0) return root;
   const struct stat opened = TRY(sys::stat_fd(request.rootfs_fd, request.rootfs));
   const struct stat found = TRY(sys::stat_fd(root.get(), request.rootfs));
