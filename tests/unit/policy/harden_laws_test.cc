@@ -38,6 +38,8 @@ std::vector<Policy> policies() {
   custom(R"({"extends": "oci", "limits": {"memory": "1G", "pids": 10, "cpus": "0.25"}})");
   custom(R"({"extends": "oci", "namespaces": {"private_all": true}, "network": {"mode": "inherit"},
              "devices": {"standard_only": true}, "sysctl": {"namespaced_only": true}})");
+  custom(R"({"user": {"userns": "auto"}, "mounts": {"allow_writable": ["/srv", "/home/me/x"]}})");
+  custom(R"({"extends": "oci", "user": {"userns": "auto"}})");
   return result;
 }
 
