@@ -134,8 +134,8 @@ void reserve_ids(const Store& store, const std::string& id, const oci::Config& c
 // Once the root is known.
 Result<void> map_ids(Plan& plan) {
   if (!plan.effective.private_ids) return ok();
-  const auto unmapped = TRY(sandbox::map_private_ids(plan.sources, plan.effective.config, plan.rootfs.get(),
-                                                     plan.rootfs_path, plan.bundle));
+  const auto unmapped = TRY(
+      sandbox::map_private_ids(plan.sources, plan.effective.config, plan.rootfs.get(), plan.rootfs_path, plan.bundle));
   for (const auto& [index, reason] : unmapped) policy::withdraw_idmap(plan.effective, index, reason);
   trace::step("ids mapped");
   return ok();

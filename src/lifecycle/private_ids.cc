@@ -38,13 +38,12 @@ bool meet(std::uint64_t start, std::uint64_t other, std::uint64_t size) {
 
 // `part`: the uid or the gid of a range that is taken.
 std::optional<std::uint32_t> first_free(const std::vector<IdRange>& ranges, const std::vector<PrivateIds>& taken,
-                                        std::uint32_t PrivateIds::* part) {
+                                        std::uint32_t PrivateIds::*part) {
   for (const IdRange& range : ranges) {
     const std::uint64_t end = std::uint64_t{range.start} + range.count;
     for (std::uint64_t start = std::max(range.start, kFirstOfHost); start + kSize <= end; start += kSize) {
-      const bool free = std::none_of(taken.begin(), taken.end(), [&](const PrivateIds& other) {
-        return meet(start, other.*part, other.size);
-      });
+      const bool free = std::none_of(taken.begin(), taken.end(),
+                                     [&](const PrivateIds& other) { return meet(start, other.*part, other.size); });
       if (free) return static_cast<std::uint32_t>(start);
     }
   }

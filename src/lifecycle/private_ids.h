@@ -17,8 +17,8 @@
 
 namespace agentrun::lifecycle {
 
-// Pure. A range that meets none of `taken`, or nothing where there is none. Ids below 65536 are the host's own and never
-// part of one.
+// Pure. A range that meets none of `taken`, or nothing where there is none. Ids below 65536 are the host's own and
+// never part of one.
 std::optional<policy::PrivateIds> choose_private_ids(const std::vector<sandbox::IdRange>& uids,
                                                      const std::vector<sandbox::IdRange>& gids,
                                                      const std::vector<policy::PrivateIds>& taken);

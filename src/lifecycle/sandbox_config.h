@@ -59,8 +59,8 @@ struct SandboxHost {
 // annotations: what the policy does not allow is an error that names it, instead of a cut in silence.
 oci::Config make_sandbox_config(const SandboxOptions& options, const SandboxHost& host);
 
-// Under user.userns "auto": a user namespace in which the program's id, which no one else on the host has, is itself and
-// there is no other. Nothing has to be mapped then. False, and nothing, where the config has a user namespace.
+// Under user.userns "auto": a user namespace in which the program's id, which no one else on the host has, is itself
+// and there is no other. Nothing has to be mapped then. False, and nothing, where the config has a user namespace.
 bool add_sandbox_user_namespace(oci::Config& config, const SandboxHost& host, const policy::Policy& policy);
 
 // Sources of the binds that are asked for writable: Global::writable_sources.

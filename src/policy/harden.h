@@ -89,8 +89,8 @@ struct Effective {
   std::optional<PrivateIds> private_ids;  // those of facts, where the config got them: the root has to be mapped too
 };
 
-// Whether harden will need Facts::private_ids: user.userns is "auto", the caller is root of the host, and the config has
-// no user namespace, or one in which root of the host is mapped.
+// Whether harden will need Facts::private_ids: user.userns is "auto", the caller is root of the host, and the config
+// has no user namespace, or one in which root of the host is mapped.
 bool wants_private_ids(const oci::Config& config, const Policy& policy, const Facts& facts);
 
 // Takes the id map of a bind away again that harden has given it, because its file system cannot have one or because it

@@ -97,8 +97,8 @@ bool stays_readonly(const oci::Config& config, const Policy& policy) {
                       [](const oci::Mount& mount) { return contains(mount.options, "remount"); });
 }
 
-// Ids of the file system to ids of the host, for a writable bind: each is itself, but for 0, which is nobody. `owner` is
-// what the container's id 0 writes as there, where it has to be somebody.
+// Ids of the file system to ids of the host, for a writable bind: each is itself, but for 0, which is nobody. `owner`
+// is what the container's id 0 writes as there, where it has to be somebody.
 Mappings without_root(std::uint32_t base, std::uint32_t size, std::optional<std::uint32_t> owner) {
   if (!owner || *owner == 0) return {{1, base + 1, size - 1}};
   Mappings mappings = {{*owner, base, 1}};

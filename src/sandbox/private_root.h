@@ -1,6 +1,6 @@
 // The root and the binds of a container with private ids: detached, idmapped mounts, so that no file changes its owner
-// (mount_setattr(2), MOUNT_ATTR_IDMAP, Linux 5.12; which file systems can, depends on the kernel: ext4 and xfs 5.12, btrfs
-// 5.15, erofs 5.19, tmpfs 6.3, overlayfs never).
+// (mount_setattr(2), MOUNT_ATTR_IDMAP, Linux 5.12; which file systems can, depends on the kernel: ext4 and xfs 5.12,
+// btrfs 5.15, erofs 5.19, tmpfs 6.3, overlayfs never).
 #pragma once
 
 #include <cstddef>

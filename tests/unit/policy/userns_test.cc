@@ -8,7 +8,8 @@
 namespace agentrun::policy {
 namespace {
 
-constexpr const char* kAuto = R"({"extends": "strict", "user": {"userns": "auto"}, "mounts": {"allow_writable": ["/srv"]}})";
+constexpr const char* kAuto =
+    R"({"extends": "strict", "user": {"userns": "auto"}, "mounts": {"allow_writable": ["/srv"]}})";
 
 Policy automatic(const char* text = kAuto) {
   auto policy = parse_policy(text, "auto.json");
@@ -62,9 +63,9 @@ void expect_sound(const std::vector<oci::IdMapping>& mappings, std::uint32_t bas
 
 TEST(Userns, IsOptIn) {
   EXPECT_EQ(builtin_policy("strict")->user.userns, UserNamespace::config);
-  EXPECT_EQ(oci::find_namespace(hardened(bundle(), facts(), *builtin_policy("strict")).config,
-                                oci::NamespaceType::user),
-            nullptr);
+  EXPECT_EQ(
+      oci::find_namespace(hardened(bundle(), facts(), *builtin_policy("strict")).config, oci::NamespaceType::user),
+      nullptr);
   EXPECT_FALSE(parse_policy(R"({"user": {"userns": "yes"}})", "x"));
   EXPECT_FALSE(parse_policy(R"({"user": {"userns": ""}})", "x"));
   const Policy policy = automatic();
@@ -179,7 +180,9 @@ TEST(Userns, AWritableBindNeverHasTheHostsRoot) {
         if (owner != 0 && uid == 0) {
           EXPECT_EQ(inside(mount.uid_mappings, owner), 1'000'000u);
         }
-        if (owner == 0) EXPECT_TRUE(mount.uid_mappings.empty());
+        if (owner == 0) {
+          EXPECT_TRUE(mount.uid_mappings.empty());
+        }
       }
     }
   }
@@ -189,8 +192,7 @@ TEST(Userns, SubmountsOfAReadOnlyBindAreReadOnly) {
   oci::Config config = bundle();
   Facts known = facts();
   add_bind(config, known, {"rbind", "ro"}, {FileKind::directory, "/data", 0, 0});
-  const Effective effective =
-      hardened(config, known, automatic(R"({"extends": "oci", "user": {"userns": "auto"}})"));
+  const Effective effective = hardened(config, known, automatic(R"({"extends": "oci", "user": {"userns": "auto"}})"));
   const auto& options = effective.config.mounts[0].options;
   EXPECT_EQ(std::count(options.begin(), options.end(), "rro"), 1);
 }
