@@ -18,6 +18,7 @@
 #include "lifecycle/foreground.h"
 #include "lifecycle/handover.h"
 #include "lifecycle/making.h"
+#include "lifecycle/private_ids.h"
 #include "lifecycle/store.h"
 #include "oci/parse.h"
 #include "policy/harden.h"
@@ -223,6 +224,7 @@ class Executor {
     if (oci::find_namespace(config_, oci::NamespaceType::user) != nullptr) {
       sandbox::raise_hard_limits(pid, process_.rlimits);
     }
+    if (record_.private_ids) TRY(give_streams(*record_.private_ids, process_.user));
     TRY(sandbox::join_cgroup(cgroup_, pid, request_.cgroup.valid()));
     if (policy_.limits.cpu_mask) TRY(sandbox::copy_affinity(record_.process.pid, pid));
     if (policy_.audit.enable) TRY(append_audit("exec", options_.id, exec_fields(record_, process_, pid)));

@@ -61,6 +61,7 @@ Result<Effective> harden(const oci::Config& config, const Policy& policy, const 
   harden_resources(result.linux.resources, Missing::add, context);
   effective.sealed_last = TRY(harden_mounts(result, context));
   harden_linux(result, context);
+  TRY(harden_userns(effective, context));
   harden_hooks(result.hooks, context);
   harden_annotations(result.annotations, context);
 

@@ -58,6 +58,8 @@ Result<BindAccess> judge_bind(const oci::Mount& mount, std::size_t index, const 
 inline constexpr int kLandlockTruncate = 3, kLandlockTcp = 4, kLandlockDevices = 5, kLandlockScopes = 6;
 Result<std::optional<LandlockRules>> plan_landlock(const oci::Config& config, const std::optional<Writable>& writable,
                                                    const Context& context);
+// userns.cc: after harden_mounts, which says what is read-only.
+Result<void> harden_userns(Effective& effective, const Context& context);
 
 // writable.cc
 std::optional<Writable> plan_writable(const oci::Config& config, const Context& context);

@@ -284,7 +284,17 @@ static Result<void> from_json(const JsonReader& in, Namespaces& out) { return in
 
 static Result<void> from_json(const JsonReader& in, User& out) {
   TRY(in.read("no_new_privileges", out.no_new_privileges));
-  return in.read("refuse_root_with_capabilities", out.refuse_root_with_capabilities);
+  TRY(in.read("refuse_root_with_capabilities", out.refuse_root_with_capabilities));
+  std::string userns;
+  TRY(in.read("userns", userns));
+  if (userns == "auto") {
+    out.userns = UserNamespace::automatic;
+  } else if (userns == "config") {
+    out.userns = UserNamespace::config;
+  } else if (in.has("userns")) {
+    return in.error_at("userns", "expected \"auto\" or \"config\"");
+  }
+  return ok();
 }
 
 static Result<void> from_json(const JsonReader& in, Capabilities& out) {

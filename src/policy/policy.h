@@ -72,9 +72,12 @@ struct Namespaces {
   bool private_all = false;  // pid mount ipc uts cgroup network are new; a host's is replaced
 };
 
+enum class UserNamespace { config, automatic };
+
 struct User {
   bool no_new_privileges = false;
   bool refuse_root_with_capabilities = false;
+  UserNamespace userns = UserNamespace::config;  // config: as config.json says; automatic: "auto", private ids
 };
 
 struct Capabilities {

@@ -42,6 +42,8 @@ const char* mode_name(NetworkMode mode) {
   return "config";
 }
 
+const char* userns_name(UserNamespace userns) { return userns == UserNamespace::automatic ? "auto" : "config"; }
+
 std::string environment(const Env& env) {
   Members set;
   for (const auto& [name, value] : env.set) set.emplace_back(name, json_text(value));
@@ -119,7 +121,8 @@ std::string print_policy(const Policy& policy) {
                                  {"created", duration(policy.deadline.created)}})},
        {"namespaces", json_object({{"private_all", json_text(policy.namespaces.private_all)}})},
        {"user", json_object({{"no_new_privileges", json_text(user.no_new_privileges)},
-                             {"refuse_root_with_capabilities", json_text(user.refuse_root_with_capabilities)}})},
+                             {"refuse_root_with_capabilities", json_text(user.refuse_root_with_capabilities)},
+                             {"userns", json_text(userns_name(user.userns))}})},
        {"capabilities", json_object({{"restrict", json_text(policy.capabilities.restrict)},
                                      {"keep", json_text(policy.capabilities.keep)}})},
        {"seccomp", json_object({{"program", name_or_none(policy.seccomp.program)}})},

@@ -40,6 +40,8 @@ std::vector<Policy> policies() {
              "devices": {"standard_only": true}, "sysctl": {"namespaced_only": true}})");
   custom(R"({"extends": "oci", "rootfs": {"readonly": true}, "user": {"no_new_privileges": true},
              "landlock": {"files": true, "scopes": true, "exec": true}})");
+  custom(R"({"user": {"userns": "auto"}, "mounts": {"allow_writable": ["/srv", "/home/me/x"]}})");
+  custom(R"({"extends": "oci", "user": {"userns": "auto"}})");
   return result;
 }
 
