@@ -37,6 +37,9 @@ struct Facts {
   bool apparmor_loaded = false;                 // policy.apparmor.profile can be used
   bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true, cgroup_hugetlb = true;  // controllers to be had
   std::vector<std::uint64_t> huge_page_sizes;  // bytes; those that the host has
+  bool selinux_enabled = false;
+  bool cgroup_kill = true;      // the container has a place in a cgroup v2 tree
+  bool systemd_scope = false;   // it will be a scope of systemd, which ends it too when its time is over
 };
 
 // Of an environment variable `before` and `after` are its name only, of a hook its path: values may be secrets.
