@@ -78,10 +78,28 @@ Finding selinux_finding() {
   return finding;
 }
 
+// Deny-only additions to the filter: what answers a bug of the kernel until it is mended.
+Finding additions_finding() {
+  constexpr const char* kDirectory = AGENTRUN_SYSCONFDIR "/seccomp.d";
+  Finding finding{"seccomp additions", Health::ok, "none", "", false};
+  auto names = sys::list_directory(AT_FDCWD, kDirectory);
+  if (!names && names.error().code == ENOENT) return finding;
+  if (!names) {
+    finding.health = Health::limited;
+    finding.detail = names.error().message();
+    finding.remedy = "its owner has to let it be read";
+    return finding;
+  }
+  std::erase_if(*names, [](const std::string& name) { return !name.ends_with(".json"); });
+  std::sort(names->begin(), names->end());
+  if (!names->empty()) finding.detail = std::string(kDirectory) + ": " + text::join(*names, " ");
+  return finding;
+}
+
 }  // namespace
 
 std::vector<Finding> examine_filters() {
-  return {seccomp_finding(), landlock_finding(), apparmor_finding(), selinux_finding()};
+  return {seccomp_finding(), additions_finding(), landlock_finding(), apparmor_finding(), selinux_finding()};
 }
 
 }  // namespace agentrun::lifecycle

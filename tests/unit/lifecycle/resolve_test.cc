@@ -56,12 +56,12 @@ TEST_F(ResolveTest, TheSameIsNotLooser) {
 
 TEST_F(ResolveTest, WhatLoosensNamesItself) {
   EXPECT_EQ(message({{"org.agentrun.deadline", "11m"}}),
-            "annotation org.agentrun.deadline: it would loosen the policy, which has 10m");
+            "read config.json /annotations/org.agentrun.deadline: it would loosen the policy, which has 10m");
   EXPECT_EQ(message({{"org.agentrun.memory", "513M"}}),
-            "annotation org.agentrun.memory: it would loosen the policy, which has 512M");
+            "read config.json /annotations/org.agentrun.memory: it would loosen the policy, which has 512M");
   EXPECT_NE(message({{"org.agentrun.cpus", "1.001"}}).find("org.agentrun.cpus: it would loosen"), std::string::npos);
   EXPECT_EQ(message({{"org.agentrun.pids", "129"}}),
-            "annotation org.agentrun.pids: it would loosen the policy, which has 128");
+            "read config.json /annotations/org.agentrun.pids: it would loosen the policy, which has 128");
 }
 
 TEST_F(ResolveTest, MalformedValuesAreRefusedByName) {
@@ -93,7 +93,7 @@ TEST_F(ResolveTest, SecretsAreNeverKept) {
 }
 
 TEST_F(ResolveTest, UnknownOnesAreRefused) {
-  for (const char* name : {"org.agentrun.policy", "org.agentrun.backend", "org.agentrun.deadlines", "org.agentrun.",
+  for (const char* name : {"org.agentrun.backend", "org.agentrun.policies", "org.agentrun.deadlines", "org.agentrun.",
                            "org.agentrun.Memory", "org.agentrun.memory\n"}) {
     EXPECT_NE(message({{name, "1"}}).find("unknown annotation"), std::string::npos) << name;
   }
