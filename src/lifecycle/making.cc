@@ -17,13 +17,16 @@
 #include "lifecycle/audit_events.h"
 #include "lifecycle/descriptors.h"
 #include "lifecycle/filters.h"
+#include "lifecycle/guard.h"
 #include "lifecycle/handover.h"
 #include "lifecycle/hooks.h"
+#include "lifecycle/host_settings.h"
 #include "lifecycle/notify.h"
 #include "lifecycle/owner.h"
 #include "lifecycle/private_ids.h"
 #include "lifecycle/resolve.h"
 #include "lifecycle/supervisor.h"
+#include "lifecycle/trusted_file.h"
 #include "oci/parse.h"
 #include "sandbox/affinity.h"
 #include "sandbox/capabilities.h"
@@ -56,6 +59,7 @@ std::string rootfs_path(const oci::Config& config, const std::string& bundle) {
 // Everything about a container before any of it is made: whatever is refused is refused here, with nothing to undo.
 struct Plan {
   std::string bundle;
+  policy::Settings settings;
   policy::Policy policy;
   policy::Effective effective;
   sandbox::BindSources sources;
@@ -141,18 +145,35 @@ Result<void> map_ids(Plan& plan) {
   return ok();
 }
 
+// What is left of the hooks runs as the caller, on the host: its directories are named by path, so nobody else may be
+// able to put another program there.
+Result<void> check_hooks(const Plan& plan) {
+  if (!plan.policy.hooks.refuse_config) return ok();
+  const oci::Hooks& hooks = plan.effective.config.hooks;
+  for (const auto* list : {&hooks.prestart, &hooks.create_runtime, &hooks.create_container, &hooks.start_container,
+                           &hooks.poststart, &hooks.poststop}) {
+    for (const oci::Hook& hook : *list) TRY(check_trusted_program("hook", hook.path));
+  }
+  return ok();
+}
+
 Result<Plan> make_plan(const Store& store, const Global& global, const CreateOptions& options, oci::Config config) {
   Plan plan;
   plan.descriptors = TRY(passed_descriptors(options.preserve_fds));
   const std::vector<std::string> rootless = sandbox::add_user_namespace(config);
   plan.bundle = TRY(absolute(options.bundle));
-  plan.policy = TRY(resolve_policy(global, config.annotations));
+  plan.settings = TRY(load_settings(global));
+  plan.policy = TRY(resolve_policy(global, plan.settings, config.annotations));
   plan.sources = TRY(sandbox::open_bind_sources(config, plan.bundle));
   policy::Facts facts = TRY(gather_facts(global, config, plan.bundle, plan.sources, plan.policy));
   reserve_ids(store, options.id, config, plan, facts);
   plan.effective = TRY(harden_or_record(options.id, config, plan, facts));
   std::copy(rootless.begin(), rootless.end(), std::back_inserter(plan.effective.report.notes));
+  if (is_pod_sandbox(global, plan.settings, config.annotations)) {
+    plan.effective.report.notes.push_back("no deadline: the pause container of a pod (agentrun.json, /roots)");
+  }
   trace::step("policy");
+  TRY(check_hooks(plan));
   TRY(check_exec_deadline(plan.effective));
   plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
   // A pid namespace that others live in: they see our process before its execve.
@@ -175,6 +196,7 @@ Result<Plan> make_plan(const Store& store, const Global& global, const CreateOpt
   plan.cgroup.cgroups_path = plan.effective.config.linux.cgroups_path;
   plan.cgroup.annotations = plan.effective.config.annotations;
   plan.cgroup.deadline_us = plan.effective.deadline;
+  TRY(place_below_guard(plan.settings.guard, plan.cgroup, plan.effective.report.notes));
   trace::step("plan");
   return plan;
 }
@@ -214,6 +236,7 @@ class Maker {
 
  private:
   Result<void> plan_cgroup() {
+    if (guarded()) TRY(sandbox::set_guard(plan_.cgroup.manager, cgroup_guard(plan_.settings.guard)));
     making_.record.cgroup = TRY(sandbox::plan_cgroup(plan_.cgroup));
     Intent intent;
     intent.id = options_.id;
@@ -228,6 +251,11 @@ class Maker {
     TRY(making_.container.write_intent(intent));
     trace::step("cgroup");
     return ok();
+  }
+
+  bool guarded() const {
+    const policy::Guard& guard = plan_.settings.guard;
+    return guard_holds(guard) && (guard.memory || guard.pids);
   }
 
   Result<void> give_notify_socket() {
@@ -280,6 +308,7 @@ class Maker {
       }
       TRY(sandbox::attach_process(making_.record.cgroup, plan_.cgroup, pid, cloned_into_ && request.cgroup,
                                   resources()));
+      if (guarded()) TRY(sandbox::check_guard(making_.record.cgroup, cgroup_guard(plan_.settings.guard)));
       if (plan_.effective.cpu_mask_width) TRY(sandbox::narrow_affinity(pid, *plan_.effective.cpu_mask_width));
       TRY(set_oom_score(pid));
       if (making_.record.private_ids && config.process) {
@@ -420,7 +449,9 @@ Result<std::unique_ptr<Making>> make_container(const Global& global, const Creat
   TRY(check_id(options.id));
   const Store store = TRY(Store::open(global.root));
   Plan plan = TRY(make_plan(store, global, options, config));
+  UniqueFd room = TRY(enter_guard(plan.settings.guard));
   auto making = std::make_unique<Making>(TRY(store.create(options.id)));
+  room.reset();  // it is counted from now on
   trace::step("state directory");
   TRY(Maker(store, options, plan, *making).make());
   if (plan.ids && making->record.private_ids) plan.ids->keep();
