@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <iterator>
 #include <utility>
 
 #include "sys/socket.h"
@@ -22,8 +23,24 @@ bool notifies(const oci::Seccomp& profile) {
 
 }  // namespace
 
+Result<FilterPlan> plan_filters(const oci::Linux& linux_config, const std::string& program) {
+  FilterPlan plan;
+  if (program.empty()) return plan;
+  plan.additions = TRY(read_seccomp_additions());
+  plan.ours = TRY(sandbox::builtin_seccomp(program));
+  auto additions = TRY(compile_additions(plan.additions));
+  std::move(additions.begin(), additions.end(), std::back_inserter(plan.ours));
+  sandbox::SeccompSides sides;
+  const auto& profile = linux_config.seccomp;
+  sides.config_denies = profile && sandbox::denies_seccomp_call(*profile);
+  sides.config_listens = profile && notifies(*profile);
+  sides.ours_deny = deny_seccomp_call(plan.additions);
+  plan.order = TRY(sandbox::seccomp_order(sides));
+  return plan;
+}
+
 Result<std::vector<sandbox::SeccompProgram>> filters_for(const Store& store, const oci::Linux& linux_config,
-                                                         const std::string& ours) {
+                                                         const FilterPlan& plan) {
   const auto& profile = linux_config.seccomp;
   std::vector<sandbox::SeccompProgram> programs;
   if (profile) {
@@ -31,10 +48,7 @@ Result<std::vector<sandbox::SeccompProgram>> filters_for(const Store& store, con
     programs.push_back(
         TRY(cache ? sandbox::cached_seccomp(*profile, cache->get()) : sandbox::compile_seccomp(*profile)));
   }
-  if (ours.empty()) return programs;
-  auto builtin = TRY(sandbox::builtin_seccomp(ours));
-  return sandbox::stack_seccomp(std::move(programs), profile && sandbox::denies_seccomp_call(*profile),
-                                std::move(builtin));
+  return sandbox::stack_seccomp(plan.order, std::move(programs), plan.ours);
 }
 
 Result<UniqueFd> connect_listener(const oci::Linux& linux_config, const oci::State& state) {

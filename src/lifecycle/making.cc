@@ -12,6 +12,7 @@
 #include "backend/native/seal.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "lifecycle/audit.h"
 #include "lifecycle/audit_events.h"
@@ -60,6 +61,7 @@ struct Plan {
   sandbox::NamespacePlan namespaces;
   sandbox::CgroupRequest cgroup;
   Descriptors descriptors;
+  FilterPlan filters;
   UniqueFd rootfs, console_socket, seccomp_listener, notify;
   std::string rootfs_path;
 };
@@ -106,6 +108,16 @@ Result<void> connect_services(const CreateOptions& options, Plan& plan) {
   return ok();
 }
 
+Result<void> add_filters(Plan& plan) {
+  plan.filters = TRY(plan_filters(plan.effective.config.linux, plan.effective.seccomp_program));
+  for (const SeccompAddition& addition : plan.filters.additions) {
+    plan.effective.report.notes.push_back("seccomp addition " + addition.file +
+                                          (addition.cve.empty() ? "" : " (" + addition.cve + ")") + " denies " +
+                                          text::join(addition.syscalls, ", "));
+  }
+  return ok();
+}
+
 // Every process in the container ends with it, whoever started it. A shorter time for exec alone has no killer of its
 // own yet, and a limit that is not enforced must not be promised.
 Result<void> check_exec_deadline(const policy::Effective& effective) {
@@ -127,6 +139,7 @@ Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::
   std::copy(rootless.begin(), rootless.end(), std::back_inserter(plan.effective.report.notes));
   trace::step("policy");
   TRY(check_exec_deadline(plan.effective));
+  TRY(add_filters(plan));
   plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
   // A pid namespace that others live in: they see our process before its execve.
   const oci::Namespace* pid = oci::find_namespace(plan.effective.config, oci::NamespaceType::pid);
@@ -254,9 +267,7 @@ class Maker {
       TRY(set_oom_score(pid));
       return move_net_devices(pid);
     };
-    request.parent.programs = [this] {
-      return filters_for(store_, plan_.effective.config.linux, plan_.effective.seccomp_program);
-    };
+    request.parent.programs = [this] { return filters_for(store_, plan_.effective.config.linux, plan_.filters); };
     request.parent.meanwhile = [this](pid_t pid) { return meanwhile(pid); };
     const oci::Hooks& hooks = plan_.effective.config.hooks;
     if (!hooks.prestart.empty() || !hooks.create_runtime.empty()) {

@@ -45,6 +45,13 @@ std::optional<uid_t> outer_uid(std::string_view uid_map, uid_t uid) {
 
 uid_t caller_uid() { return outer_uid(own_uid_map(), geteuid()).value_or(geteuid()); }
 
+Result<bool> is_administrators(int file, uid_t owner) {
+  constexpr uid_t kUnmapped = 65534;  // /proc/sys/kernel/overflowuid
+  if (owner != kUnmapped || outer_uid(TRY(sys::read_file("/proc/self/uid_map")), owner) == owner) return false;
+  const std::string real = TRY(sys::path_of(file));
+  return text::path_within(real, "/etc") || text::path_within(real, "/usr");
+}
+
 std::string home_directory() {
   const char* home = std::getenv("HOME");
   if (home != nullptr && home[0] == '/') return text::clean_path(home);

@@ -25,15 +25,6 @@ Error rejected(std::string_view annotation, std::string reason) {
   return refusal("annotation", std::string(annotation.substr(0, 128)), std::move(reason));
 }
 
-// In an engine's user namespace the host's root is one of all those ids that have no name there. Where only he makes
-// files, it is he.
-Result<bool> is_administrators(int file, uid_t owner) {
-  constexpr uid_t kUnmapped = 65534;  // /proc/sys/kernel/overflowuid
-  if (owner != kUnmapped || outer_uid(TRY(sys::read_file("/proc/self/uid_map")), owner) == owner) return false;
-  const std::string real = TRY(sys::path_of(file));
-  return text::path_within(real, "/etc") || text::path_within(real, "/usr");
-}
-
 // A file that somebody else can write to is somebody else's policy.
 Result<std::string> read_policy_file(const std::string& path) {
   // O_NONBLOCK: a FIFO would hold us for ever.

@@ -13,7 +13,11 @@ namespace {
 
 // Made from policies/seccomp/strict.json by src/tools/compile_seccomp.cc.
 constexpr sock_filter kStrict[] = {
-#include "sandbox/seccomp_strict.inc"
+#if defined(__x86_64__)
+#include "sandbox/seccomp_strict_x86_64.inc"
+#elif defined(__aarch64__)
+#include "sandbox/seccomp_strict_aarch64.inc"
+#endif
 };
 
 // Whether a comparison holds for seccomp(SECCOMP_SET_MODE_FILTER, 0, pointer); nothing where it is about the pointer.
@@ -66,22 +70,29 @@ bool denies_seccomp_call(const oci::Seccomp& seccomp) {
   return !allowed;
 }
 
-Result<std::vector<SeccompProgram>> stack_seccomp(std::vector<SeccompProgram> config, bool config_denies_seccomp,
-                                                  std::vector<SeccompProgram> ours) {
-  std::vector<SeccompProgram> first = std::move(config), last = std::move(ours);
-  if (config_denies_seccomp) {
-    const bool listens = std::any_of(first.begin(), first.end(), [](const auto& program) { return program.listener; });
-    if (listens && !last.empty()) {
-      return refusal("seccomp", {},
-                     "the profile refuses seccomp(2), so that the policy's filter cannot be loaded after it, and has a "
-                     "listener, which the policy's filter would refuse before it");
-    }
-    std::swap(first, last);
-  }
+Result<SeccompOrder> seccomp_order(const SeccompSides& sides) {
   // Ours last where that is possible: of several ERRNO results the last loaded filter's wins, and ours are those that
   // programs know how to live with. Ours refuses listeners, so that the config's has to be there before it.
+  if (!sides.config_denies) return SeccompOrder::config_first;
+  if (sides.config_listens) {
+    return refusal("seccomp", {},
+                   "the profile refuses seccomp(2), so that the policy's filter cannot be loaded after it, and has a "
+                   "listener, which the policy's filter would refuse before it");
+  }
+  if (sides.ours_deny) {
+    return refusal("seccomp", {},
+                   "the profile refuses seccomp(2), and so does an addition of the administrator's: neither can be "
+                   "loaded after the other");
+  }
+  return SeccompOrder::ours_first;
+}
+
+std::vector<SeccompProgram> stack_seccomp(SeccompOrder order, std::vector<SeccompProgram> config,
+                                          std::vector<SeccompProgram> ours) {
+  auto& first = order == SeccompOrder::config_first ? config : ours;
+  auto& last = order == SeccompOrder::config_first ? ours : config;
   std::move(last.begin(), last.end(), std::back_inserter(first));
-  return first;
+  return std::move(first);
 }
 
 }  // namespace agentrun::sandbox
