@@ -21,6 +21,16 @@ bool notifies(const oci::Seccomp& profile) {
                      [](const oci::SeccompRule& rule) { return rule.action == kNotify; });
 }
 
+// Does it answer a call with more than an errno? Not asked of calls by ABIs that it does not list: ours kills those
+// too.
+bool kills(const oci::Seccomp& profile) {
+  const auto harsh = [](const std::string& action) {
+    return action.starts_with("SCMP_ACT_KILL") || action == "SCMP_ACT_TRAP";
+  };
+  return harsh(profile.default_action) || std::any_of(profile.syscalls.begin(), profile.syscalls.end(),
+                                                      [&](const auto& rule) { return harsh(rule.action); });
+}
+
 }  // namespace
 
 Result<FilterPlan> plan_filters(const oci::Linux& linux_config, const std::string& program) {
@@ -36,6 +46,7 @@ Result<FilterPlan> plan_filters(const oci::Linux& linux_config, const std::strin
   sides.config_listens = profile && notifies(*profile);
   sides.ours_deny = deny_seccomp_call(plan.additions);
   plan.order = TRY(sandbox::seccomp_order(sides));
+  plan.one_program = plan.order == sandbox::SeccompOrder::config_first && !(profile && kills(*profile));
   return plan;
 }
 
@@ -48,7 +59,11 @@ Result<std::vector<sandbox::SeccompProgram>> filters_for(const Store& store, con
     programs.push_back(
         TRY(cache ? sandbox::cached_seccomp(*profile, cache->get()) : sandbox::compile_seccomp(*profile)));
   }
-  return sandbox::stack_seccomp(plan.order, std::move(programs), plan.ours);
+  programs = sandbox::stack_seccomp(plan.order, std::move(programs), plan.ours);
+  if (!plan.one_program) return programs;
+  auto merged = sandbox::merge_seccomp(programs);
+  if (!merged) return programs;
+  return std::vector<sandbox::SeccompProgram>{std::move(*merged)};
 }
 
 Result<UniqueFd> connect_listener(const oci::Linux& linux_config, const oci::State& state) {

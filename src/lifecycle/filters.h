@@ -18,6 +18,7 @@ namespace agentrun::lifecycle {
 
 struct FilterPlan {
   sandbox::SeccompOrder order = sandbox::SeccompOrder::config_first;
+  bool one_program = false;                   // all of them may be made one: see merge_seccomp
   std::vector<SeccompAddition> additions;     // none where the policy has no program
   std::vector<sandbox::SeccompProgram> ours;  // the policy's, then the additions
 };
@@ -26,7 +27,7 @@ struct FilterPlan {
 // compile is refused here, before there is a container.
 Result<FilterPlan> plan_filters(const oci::Linux& linux_config, const std::string& program);
 
-// All of them, in the order of loading. Compiles the config's.
+// All of them, in the order of loading; one where that decides the same. Compiles the config's.
 Result<std::vector<sandbox::SeccompProgram>> filters_for(const Store& store, const oci::Linux& linux_config,
                                                          const FilterPlan& plan);
 

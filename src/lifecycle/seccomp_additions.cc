@@ -136,7 +136,10 @@ Result<void> check_owner(int fd, const struct stat& status, const std::string& p
 
 Result<SeccompAddition> read_addition(int directory, const std::string& name, const std::string& path) {
   // O_NONBLOCK: a FIFO would hold us for ever.
-  const UniqueFd file = TRY(sys::open_at(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  auto opened = sys::open_at(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (!opened && opened.error().code == ELOOP) return refusal("seccomp addition", path, "a symbolic link");
+  if (!opened) return os_error(opened.error().code, "open", path);
+  const UniqueFd file = *std::move(opened);
   const struct stat status = TRY(sys::stat_fd(file.get(), path));
   if (!S_ISREG(status.st_mode)) return refusal("seccomp addition", path, "not a regular file");
   TRY(check_owner(file.get(), status, path));

@@ -8,6 +8,10 @@
 #include <optional>
 #include <utility>
 
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)  // Linux 5.19
+#endif
+
 namespace agentrun::sandbox {
 namespace {
 
@@ -93,6 +97,29 @@ std::vector<SeccompProgram> stack_seccomp(SeccompOrder order, std::vector<Seccom
   auto& last = order == SeccompOrder::config_first ? ours : config;
   std::move(last.begin(), last.end(), std::back_inserter(first));
   return std::move(first);
+}
+
+std::optional<SeccompProgram> merge_seccomp(const std::vector<SeccompProgram>& stack) {
+  if (stack.empty()) return std::nullopt;
+  SeccompProgram merged;
+  merged.flags = stack.front().flags;
+  merged.listener = stack.front().listener;
+  // Waiting for a listener is about no decision; SECCOMP_FILTER_FLAG_LOG would log what the other programs deny.
+  if ((merged.flags & ~static_cast<unsigned>(SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)) != 0) return std::nullopt;
+  for (auto program = stack.rbegin(); program != stack.rend(); ++program) {
+    if (program + 1 != stack.rend() && (program->flags != 0 || program->listener)) return std::nullopt;
+    const std::vector<sock_filter>& rows = program->instructions;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      sock_filter row = rows[i];
+      // What this program allows the next one is asked about, from its beginning.
+      if (row.code == (BPF_RET | BPF_K) && row.k == SECCOMP_RET_ALLOW && program + 1 != stack.rend()) {
+        row = {BPF_JMP | BPF_JA, 0, 0, static_cast<std::uint32_t>(rows.size() - i - 1)};
+      }
+      merged.instructions.push_back(row);
+    }
+  }
+  if (merged.instructions.size() > BPF_MAXINSNS) return std::nullopt;
+  return merged;
 }
 
 }  // namespace agentrun::sandbox

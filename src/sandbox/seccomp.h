@@ -4,6 +4,7 @@
 
 #include <linux/filter.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,12 @@ Result<SeccompOrder> seccomp_order(const SeccompSides& sides);
 
 std::vector<SeccompProgram> stack_seccomp(SeccompOrder order, std::vector<SeccompProgram> config,
                                           std::vector<SeccompProgram> ours);
+
+// One program in the place of several, in their order of loading: each call then costs one run of a filter instead of
+// one for each. Decides as the stack does as long as what comes after the first program is ours (which allows, denies
+// by errno, or kills foreign ABIs) and the first one neither kills nor traps calls of our own ABI, which would be
+// stricter than an errno of ours. Nothing where the kernel would not take it, or a flag is about one program only.
+std::optional<SeccompProgram> merge_seccomp(const std::vector<SeccompProgram>& stack);
 
 // Would seccomp(SECCOMP_SET_MODE_FILTER, 0, ...) be anything but allowed by it? A profile that leaves it to its
 // listener counts as denying: the listener may say no.

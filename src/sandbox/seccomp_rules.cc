@@ -100,10 +100,16 @@ void add_segment(std::vector<Segment>& segments, std::uint32_t first, const Prog
   }
 }
 
+bool looks_at_arguments(const std::vector<CallRule>& rules) {
+  return std::any_of(rules.begin(), rules.end(), [](const CallRule& rule) { return !rule.tests.empty(); });
+}
+
+// Of the calls whose answer does not depend on their arguments.
 Result<std::vector<Segment>> segments_of(const CallRules& rules) {
   const Program otherwise = result(rules.otherwise);
   std::vector<Segment> segments{{0, otherwise}};
   for (const auto& [number, list] : rules.calls) {
+    if (looks_at_arguments(list)) continue;
     add_segment(segments, number, TRY(call_block(list, rules.otherwise)));
     if (number != UINT32_MAX) add_segment(segments, number + 1, otherwise);
   }
@@ -128,18 +134,38 @@ Program tree_of(const std::vector<Segment>& segments, std::size_t begin, std::si
   return tree;
 }
 
-Program prologue(CallAbi abi, const Program& minus_one) {
-  // CVE-2021-22555 came in by the 32-bit compat layer.
-  Program program{load(offsetof(seccomp_data, arch)),
-                  jump(BPF_JEQ, abi == CallAbi::x86_64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64, 1, 0),
-                  statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS), load(offsetof(seccomp_data, nr))};
-  if (abi == CallAbi::x86_64) {
-    // -1 is what a program asks for that wants ENOSYS, and has the bit of x32 too.
-    program.push_back(jump(BPF_JGE, kX32Bit, 0, 2 + minus_one.size()));
-    program.push_back(jump(BPF_JEQ, UINT32_MAX, 1, 0));
-    program.push_back(statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
-    append(program, minus_one);
+// The calls whose arguments are looked at come first: the kernel (Linux 5.11) remembers where the answer is "allow"
+// whatever the arguments, and does not ask the filter again, so that these are the ones that run it.
+Result<Program> argument_part(const CallRules& rules) {
+  std::vector<Segment> calls;
+  for (const auto& [number, list] : rules.calls) {
+    if (looks_at_arguments(list)) calls.push_back({number, TRY(call_block(list, rules.otherwise))});
   }
+  Program program;
+  for (const Segment& call : calls) {
+    if (call.body.size() <= kFarthest) {
+      program.push_back(jump(BPF_JEQ, call.first, 0, call.body.size()));
+    } else {
+      program.push_back(jump(BPF_JEQ, call.first, 1, 0));
+      program.push_back(statement(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(call.body.size())));
+    }
+    append(program, call.body);
+  }
+  return program;
+}
+
+// CVE-2021-22555 came in by the 32-bit compat layer.
+Program architecture_part(CallAbi abi) {
+  return {load(offsetof(seccomp_data, arch)),
+          jump(BPF_JEQ, abi == CallAbi::x86_64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64, 1, 0),
+          statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS), load(offsetof(seccomp_data, nr))};
+}
+
+Program x32_part(const Program& minus_one) {
+  // -1 is what a program asks for that wants ENOSYS, and has the bit of x32 too.
+  Program program{jump(BPF_JGE, kX32Bit, 0, 2 + minus_one.size()), jump(BPF_JEQ, UINT32_MAX, 1, 0),
+                  statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+  append(program, minus_one);
   return program;
 }
 
@@ -192,7 +218,9 @@ std::optional<std::uint32_t> find_name(const NamedNumber (&list)[size], std::str
 Result<std::vector<sock_filter>> assemble(const CallRules& rules, CallAbi abi) {
   const auto last = rules.calls.rbegin();
   if (last != rules.calls.rend() && last->first >= kX32Bit) return refusal("seccomp rule", {}, "no such system call");
-  Program program = prologue(abi, result(rules.otherwise));
+  Program program = architecture_part(abi);
+  append(program, TRY(argument_part(rules)));
+  if (abi == CallAbi::x86_64) append(program, x32_part(result(rules.otherwise)));
   const std::vector<Segment> segments = TRY(segments_of(rules));
   append(program, tree_of(segments, 0, segments.size()));
   if (program.size() > BPF_MAXINSNS) return refusal("seccomp rules", {}, "more than the kernel takes for one filter");

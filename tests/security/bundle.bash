@@ -9,7 +9,13 @@ enter_namespace() {
   [ -n "${AGENTRUN_IN_NAMESPACE:-}" ] || AGENTRUN_IN_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"
   SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/agentrun-security.XXXXXX")
   mount -t tmpfs -o mode=0755,size=256m agentrun-security "$SCRATCH" || exit 1
-  trap 'umount -l "$SCRATCH"; rmdir "$SCRATCH"' EXIT
+  trap leave_namespace EXIT
+}
+
+leave_namespace() {
+  find /sys/fs/cgroup -depth -type d -path "*/agentrun-security.$$*" -exec rmdir {} \; 2> /dev/null || true
+  umount -l "$SCRATCH"
+  rmdir "$SCRATCH"
 }
 
 # crun and runc refuse hosts with both cgroup versions: from here on there is only v2.

@@ -19,6 +19,7 @@
 #include "forked.h"
 #include "sandbox/last_step.h"
 #include "sandbox/seccomp.h"
+#include "sandbox/seccomp_rules.h"
 
 namespace agentrun::sandbox {
 namespace {
@@ -306,6 +307,83 @@ TEST(SeccompOracle, TheConfigsProfileUnderOurs) {
   // Both deny by errno: the last loaded one's.
   EXPECT_EQ(meets("SCMP_ACT_ERRNO", 28, "mount", SeccompOrder::config_first), errno_of(ENOSYS));
   EXPECT_EQ(meets("SCMP_ACT_ERRNO", 28, "mount", SeccompOrder::ours_first), errno_of(28));
+}
+
+// --- one program in the place of a stack ---
+
+// A profile as engines write them, but for what it says.
+oci::Seccomp generated_profile(std::mt19937_64& engine) {
+  static const std::vector<std::string> names = {"read",   "socket", "ioctl",      "mount",   "mkdirat", "clone",
+                                                 "sendto", "bpf",    "setsockopt", "unshare", "splice",  "seccomp"};
+  static const std::vector<std::string> mild = {"SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO", "SCMP_ACT_LOG", "SCMP_ACT_TRACE",
+                                                "SCMP_ACT_NOTIFY"};
+  oci::Seccomp profile;
+  profile.default_action = mild[engine() % 4];
+  profile.listener_path = "/agent";
+  if (engine() % 2 == 0) profile.architectures = {"SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"};
+  if (engine() % 2 == 0) profile.flags = {"SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"};
+  for (const std::string& name : names) {
+    if (engine() % 3 == 0) continue;
+    oci::SeccompRule rule;
+    rule.names = {name};
+    rule.action = mild[engine() % mild.size()];
+    if (rule.action == "SCMP_ACT_ERRNO") rule.errno_ret = engine() % 40;
+    if (engine() % 2 == 0) rule.args = {{static_cast<unsigned>(engine() % 3), engine() % 3, 0, "SCMP_CMP_EQ"}};
+    profile.syscalls.push_back(rule);
+  }
+  return profile;
+}
+
+TEST(SeccompOracle, OneProgramDecidesAsTheStack) {
+  const std::vector<std::uint64_t> values = interesting_values();
+  // As the additions of an administrator: calls with an errno, all else allowed.
+  SeccompProgram additions;
+  additions.instructions =
+      *assemble({SECCOMP_RET_ALLOW, {{static_cast<std::uint32_t>(SYS_getppid), {{{}, errno_of(77)}}}}}, kNativeCallAbi);
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    std::mt19937_64 engine(seed);
+    std::vector<SeccompProgram> stack;
+    if (seed % 10 != 0) stack.push_back(*compile_seccomp(generated_profile(engine)));
+    stack.push_back(builtin_seccomp("strict")->at(0));
+    if (seed % 2 == 0) stack.push_back(additions);
+    const auto merged = merge_seccomp(stack);
+    ASSERT_TRUE(merged);
+    EXPECT_EQ(merged->listener, stack[0].listener);
+    EXPECT_EQ(merged->flags, stack[0].flags);
+    std::vector<Program> programs;
+    for (const auto& program : stack) programs.push_back(program.instructions);
+    for (int i = 0; i < 20000; ++i) {
+      seccomp_data data{};
+      data.nr = static_cast<int>(engine() % 480);
+      if (engine() % 50 == 0) data.nr = static_cast<int>(engine());
+      data.arch = test::kNative;
+      if (engine() % 20 == 0) data.arch = AUDIT_ARCH_I386;
+      if (engine() % 50 == 0) data.arch = static_cast<std::uint32_t>(engine());
+      for (auto& argument : data.args) {
+        argument = values[engine() % values.size()];
+        if (engine() % 4 == 0) argument |= engine() << 32;
+      }
+      const std::uint32_t one = test::run_bpf(merged->instructions, data), all = test::run_stack(programs, data);
+      ASSERT_EQ(one, all) << "seed " << seed << " call " << data.nr << " arch " << std::hex << data.arch;
+    }
+  }
+}
+
+TEST(SeccompOracle, WhatIsNotMadeOneProgram) {
+  const SeccompProgram ours = builtin_seccomp("strict")->at(0);
+  SeccompProgram config;
+  config.instructions = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+  EXPECT_TRUE(merge_seccomp({config, ours}));
+  EXPECT_TRUE(merge_seccomp({ours}));
+  EXPECT_FALSE(merge_seccomp({}));
+  config.flags = SECCOMP_FILTER_FLAG_LOG;
+  EXPECT_FALSE(merge_seccomp({config, ours}));
+  config.flags = 0;
+  config.listener = true;
+  EXPECT_TRUE(merge_seccomp({config, ours}));
+  EXPECT_FALSE(merge_seccomp({ours, config}));  // the listener would be asked in the name of another program
+  config.instructions.insert(config.instructions.begin(), BPF_MAXINSNS - 1, {BPF_LD | BPF_IMM, 0, 0, 1});
+  EXPECT_FALSE(merge_seccomp({config, ours}));
 }
 
 }  // namespace
