@@ -68,6 +68,20 @@ TEST(SeccompAdditions, TheyDenyAndNothingElse) {
   EXPECT_TRUE(compile_additions({})->empty());
 }
 
+// What agentrun-policy(5) shows.
+TEST(SeccompAdditions, TheExampleOfTheManPage) {
+  const std::string page = *sys::read_file(SOURCE_DIR "/man/agentrun-policy.5");
+  const std::size_t begin = page.find("\n{\n", page.find(".Sh SECCOMP ADDITIONS"));
+  ASSERT_NE(begin, std::string::npos);
+  const std::string example = page.substr(begin, page.find("\n.Ed", begin) - begin);
+  const auto addition = parse_seccomp_addition(example, "example.json");
+  ASSERT_TRUE(addition) << addition.error().message();
+  const auto program = program_of({example});
+  EXPECT_EQ(ask(program, SYS_socket, {1, 02000001, 0}), errno_of(EAFNOSUPPORT));
+  EXPECT_EQ(ask(program, SYS_socket, {1, 2, 0}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(ask(program, SYS_readahead), errno_of(EPERM));
+}
+
 // A file cannot undo what another one denies, whatever their names.
 TEST(SeccompAdditions, SeveralFilesAddUp) {
   const std::string narrow = R"({"deny": [{"syscalls": ["kill"], "args": [{"index": 1, "is": [9]}], "errno": "EIO"}]})";
