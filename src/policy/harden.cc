@@ -55,7 +55,7 @@ Result<Effective> harden(const oci::Config& config, const Policy& policy, const 
   if (result.process) TRY(harden_process(*result.process, nullptr, context));
   harden_namespaces(result, context);
   harden_resources(result.linux.resources, Missing::add, context);
-  TRY(harden_mounts(result, context));
+  effective.sealed_last = TRY(harden_mounts(result, context));
   harden_linux(result, context);
   harden_hooks(result.hooks, context);
   harden_annotations(result.annotations, context);

@@ -72,6 +72,9 @@ struct Effective {
   Report report;
   std::string policy;  // its name
   std::optional<Writable> writable;
+  // Indices of config.mounts: directories that the engine made for this container. They become read-only when all
+  // mounts are in place: its other mounts have their places in them (Podman's --secret in /run/secrets).
+  std::vector<std::size_t> sealed_last;
   bool empty_network = false;   // look at the interfaces again at start, and unshare again if there is more than lo
   std::string seccomp_program;  // stacked after the config's own; empty: none
   std::optional<std::int64_t> cpu_mask_width;                             // CPUs
