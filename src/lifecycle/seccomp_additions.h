@@ -1,6 +1,6 @@
 // Deny-only additions to the seccomp program of a policy: /etc/agentrun/seccomp.d/*.json, the administrator's answer to
 // a kernel bug of the day. Read at each create and exec, so that a new file counts from the next one on. The language
-// is in agentrun-policy(5).
+// is in agentrun-seccomp.d(5).
 #pragma once
 
 #include <cstdint>

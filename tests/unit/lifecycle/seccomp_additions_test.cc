@@ -68,10 +68,10 @@ TEST(SeccompAdditions, TheyDenyAndNothingElse) {
   EXPECT_TRUE(compile_additions({})->empty());
 }
 
-// What agentrun-policy(5) shows.
+// What agentrun-seccomp.d(5) shows.
 TEST(SeccompAdditions, TheExampleOfTheManPage) {
-  const std::string page = *sys::read_file(SOURCE_DIR "/man/agentrun-policy.5");
-  const std::size_t begin = page.find("\n{\n", page.find(".Sh SECCOMP ADDITIONS"));
+  const std::string page = *sys::read_file(SOURCE_DIR "/man/agentrun-seccomp.d.5");
+  const std::size_t begin = page.find("\n{\n");
   ASSERT_NE(begin, std::string::npos);
   const std::string example = page.substr(begin, page.find("\n.Ed", begin) - begin);
   const auto addition = parse_seccomp_addition(example, "example.json");
