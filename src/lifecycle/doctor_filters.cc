@@ -2,7 +2,6 @@
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "base/text.h"
 #include "lifecycle/doctor.h"
+#include "lifecycle/seccomp_additions.h"
 #include "policy/policy.h"
 #include "sandbox/labels.h"
 #include "sys/file.h"
@@ -80,19 +80,20 @@ Finding selinux_finding() {
 
 // Deny-only additions to the filter: what answers a bug of the kernel until it is mended.
 Finding additions_finding() {
-  constexpr const char* kDirectory = AGENTRUN_SYSCONFDIR "/seccomp.d";
   Finding finding{"seccomp additions", Health::ok, "none", "", false};
-  auto names = sys::list_directory(AT_FDCWD, kDirectory);
-  if (!names && names.error().code == ENOENT) return finding;
-  if (!names) {
-    finding.health = Health::limited;
-    finding.detail = names.error().message();
-    finding.remedy = "its owner has to let it be read";
+  const auto additions = read_seccomp_additions();
+  if (!additions) {
+    finding.health = Health::missing;
+    finding.detail = additions.error().message();
+    finding.remedy = "every create fails until it is mended: agentrun-seccomp.d(5)";
     return finding;
   }
-  std::erase_if(*names, [](const std::string& name) { return !name.ends_with(".json"); });
-  std::sort(names->begin(), names->end());
-  if (!names->empty()) finding.detail = std::string(kDirectory) + ": " + text::join(*names, " ");
+  std::vector<std::string> lines;
+  for (const SeccompAddition& addition : *additions) {
+    lines.push_back(addition.file + (addition.cve.empty() ? "" : " (" + addition.cve + ")") + ": " +
+                    text::join(addition.syscalls, " "));
+  }
+  if (!lines.empty()) finding.detail = text::join(lines, "; ");
   return finding;
 }
 

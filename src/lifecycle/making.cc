@@ -12,6 +12,7 @@
 #include "backend/native/seal.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "lifecycle/audit.h"
 #include "lifecycle/audit_events.h"
@@ -67,6 +68,7 @@ struct Plan {
   sandbox::CgroupRequest cgroup;
   std::optional<Reservation> ids;
   Descriptors descriptors;
+  FilterPlan filters;
   UniqueFd rootfs, console_socket, seccomp_listener, notify;
   std::string rootfs_path;
 };
@@ -110,6 +112,16 @@ Result<void> connect_services(const CreateOptions& options, Plan& plan) {
     return ok();
   }
   plan.notify = TRY(connect_notify_socket());
+  return ok();
+}
+
+Result<void> add_filters(Plan& plan) {
+  plan.filters = TRY(plan_filters(plan.effective.config.linux, plan.effective.seccomp_program));
+  for (const SeccompAddition& addition : plan.filters.additions) {
+    plan.effective.report.notes.push_back("seccomp addition " + addition.file +
+                                          (addition.cve.empty() ? "" : " (" + addition.cve + ")") + " denies " +
+                                          text::join(addition.syscalls, ", "));
+  }
   return ok();
 }
 
@@ -175,6 +187,7 @@ Result<Plan> make_plan(const Store& store, const Global& global, const CreateOpt
   trace::step("policy");
   TRY(check_hooks(plan));
   TRY(check_exec_deadline(plan.effective));
+  TRY(add_filters(plan));
   plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
   // A pid namespace that others live in: they see our process before its execve.
   const oci::Namespace* pid = oci::find_namespace(plan.effective.config, oci::NamespaceType::pid);
@@ -316,9 +329,7 @@ class Maker {
       }
       return move_net_devices(pid);
     };
-    request.parent.programs = [this] {
-      return filters_for(store_, plan_.effective.config.linux, plan_.effective.seccomp_program);
-    };
+    request.parent.programs = [this] { return filters_for(store_, plan_.effective.config.linux, plan_.filters); };
     request.parent.meanwhile = [this](pid_t pid) { return meanwhile(pid); };
     const oci::Hooks& hooks = plan_.effective.config.hooks;
     if (!hooks.prestart.empty() || !hooks.create_runtime.empty()) {

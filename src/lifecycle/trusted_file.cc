@@ -16,16 +16,6 @@ namespace {
 
 constexpr std::size_t kSizeLimit = 1u << 20;
 
-// In an engine's user namespace the host's root is one of all those ids that have no name there. Where only he makes
-// files, it is he.
-Result<bool> is_administrators(const std::string& real_path, uid_t owner) {
-  constexpr uid_t kUnmapped = 65534;  // /proc/sys/kernel/overflowuid
-  const auto outer = outer_uid(TRY(sys::read_file("/proc/self/uid_map")), owner);
-  if (outer == uid_t{0}) return true;
-  if (owner != kUnmapped || outer == owner) return false;
-  return text::path_within(real_path, "/etc") || text::path_within(real_path, "/usr");
-}
-
 // Sticky directories (/tmp) let others add names and take none away.
 bool others_can_rename_in(const struct stat& status) {
   return (status.st_mode & 022) != 0 && (status.st_mode & S_ISVTX) == 0;
