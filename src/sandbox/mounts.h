@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "sandbox/mount_target.h"
 #include "sandbox/rootfs.h"
 #include "sys/mount.h"
 
@@ -39,7 +40,7 @@ class Mounts {
   Result<UniqueFd> new_tmpfs(Entry& entry, int target, bool created);
   Result<UniqueFd> pseudo_or_host(Entry& entry);
   Result<bool> covers_root(int target);
-  Result<void> place(Entry& entry, UniqueFd mount, int target);
+  Result<void> place(Entry& entry, UniqueFd mount, const Target& where);
   std::vector<sys::FsOption> data_of(const Entry& entry) const;
 
   const RootRequest& request_;
