@@ -30,14 +30,9 @@ Result<std::string> read_link(int link, const std::string& path) {
   return text;
 }
 
-// Not "/", and no ".." in it.
+// Not "/", and no ".." in it. A name with two dots in it is not worth a closer look.
 bool has_names_only(std::string_view path) {
-  bool names = false;
-  for (const std::string_view part : text::split(path, '/')) {
-    if (part == "..") return false;
-    names = names || (!part.empty() && part != ".");
-  }
-  return names;
+  return path.find("..") == std::string_view::npos && path.find_first_not_of("/.") != std::string_view::npos;
 }
 
 // Walks one component at a time and makes what is missing. The directories from the root to here are held open: ".." of

@@ -199,9 +199,11 @@ Result<void> Mounts::mount_one(std::size_t index) {
   entry.index = index;
   entry.mount = &config_.mounts[index];
   entry.destination = clean_destination(entry.mount->destination, request_.rootfs);
-  const bool bare = entry.mount->options.empty() && !is_bind(*entry.mount);
-  entry.options =
-      TRY(parse_mount_options(bare ? with_defaults(*entry.mount, entry.destination) : *entry.mount, config_.linux));
+  if (entry.mount->options.empty() && !is_bind(*entry.mount)) {
+    entry.options = TRY(parse_mount_options(with_defaults(*entry.mount, entry.destination), config_.linux));
+  } else {
+    entry.options = TRY(parse_mount_options(*entry.mount, config_.linux));
+  }
   const std::string& type = entry.mount->type;
   if (entry.options.remount) return remount(entry);
   if (entry.options.bind) return bind(entry);
