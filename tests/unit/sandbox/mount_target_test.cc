@@ -146,7 +146,7 @@ TEST_F(MountTarget, NofollowTakesTheLinkItself) {
 
 TEST_F(MountTarget, MagicLinksAreNotJumped) {
   const auto root = sys::open("/", O_PATH | O_DIRECTORY);
-  const UniqueFd fd = std::move(*sys::open(top_ + "/outside", O_PATH | O_DIRECTORY));
+  const UniqueFd fd = *sys::open(top_ + "/outside", O_PATH | O_DIRECTORY);
   EXPECT_FALSE(find_target(root->get(), "/proc/self/fd/" + std::to_string(fd.get())));
 }
 
