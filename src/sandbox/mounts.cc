@@ -228,6 +228,7 @@ Result<void> Mounts::place(Entry& entry, UniqueFd mount, const Target& where) {
   if ((options.recursive_set | options.recursive_clear) != 0) {
     TRY(sys::set_mount_attributes(mount.get(), options.recursive_set, options.recursive_clear, 0, true));
   }
+  if (options.bind) TRY(leave_open(entry.index, mount.get()));
   if (options.destination_nofollow) TRY(check_nofollow(target, entry.destination));
   const bool is_root = !where.below_root && TRY(covers_root(target));
   if (is_root && options.copy_up) return refusal("mount", entry.destination, "tmpcopyup cannot be on /");
@@ -309,6 +310,15 @@ Result<void> Mounts::bind(Entry& entry) {
   target_options.follow_last = !entry.options.destination_nofollow;
   const Target target = TRY(open_target(root_.get(), entry.destination, target_options));
   return place(entry, std::move(source.mount), target);
+}
+
+// A directory in which later mounts of the config may have their places: read-only by seal(), not yet.
+Result<void> Mounts::leave_open(std::size_t index, int mount) {
+  const auto& last = request_.effective->sealed_last;
+  if (std::find(last.begin(), last.end(), index) == last.end()) return ok();
+  TRY(sys::set_mount_attributes(mount, 0, MOUNT_ATTR_RDONLY, 0, false));
+  to_seal_.push_back(TRY(sys::duplicate(mount)));
+  return ok();
 }
 
 Result<void> Mounts::copy_symlink(const Entry& entry, const std::string& text) {

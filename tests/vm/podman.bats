@@ -315,6 +315,15 @@ print("I HAVE IT")'
   refute_matches leak
 }
 
+@test "--secret: readable, and nobody writes to it" {
+  printf 'open sesame' | podman secret create "$NAME" - > /dev/null
+  run run_podman --rm --secret "$NAME" "$IMAGE" sh -c "cat /run/secrets/$NAME; echo; touch /run/secrets/new; echo x > /run/secrets/$NAME"
+  podman secret rm "$NAME" > /dev/null
+  assert_line "open sesame"
+  assert_matches '/run/secrets/new.*Read-only file system'
+  assert_matches "create /run/secrets/$NAME: Read-only file system"
+}
+
 @test "--user and --workdir" {
   run run_podman --rm --user 1000:1000 --workdir /tmp "$IMAGE" sh -c 'id -u; id -g; pwd; touch here && echo wrote'
   assert_status 0
