@@ -102,7 +102,7 @@ Result<policy::Facts> gather_facts(const Global& global, const oci::Config& conf
                                    const sandbox::BindSources& sources, const policy::Policy& policy) {
   policy::Facts facts = host_facts(global.cgroup_manager, config.linux.cgroups_path);
   facts.bundle = bundle;
-  for (const auto& [index, source] : sources) facts.sources[index] = source.facts;
+  for (const auto& [index, source] : sources) facts.sources.emplace_hint(facts.sources.end(), index, source.facts);
   const UserDirectories user = user_directories();
   facts.trusted_sources = engine_stores(is_host_root() ? nullptr : &user);
   facts.namespaces_of_host = sandbox::joined_from_host(config);

@@ -237,13 +237,13 @@ class Maker {
       : store_(store), options_(options), plan_(plan), making_(making) {}
 
   Result<void> make() {
-    making_.effective = plan_.effective;
     making_.record = new_record(options_, plan_);
     TRY(plan_cgroup());
     if (plan_.notify) TRY(give_notify_socket());
     native::LaunchRequest request = TRY(launch_request());
     making_.launched = TRY(native::launch(request));
     TRY(write_state());
+    making_.effective = std::move(plan_.effective);
     return ok();
   }
 
@@ -456,10 +456,10 @@ Result<oci::Config> read_config(const CreateOptions& options) {
 }
 
 Result<std::unique_ptr<Making>> make_container(const Global& global, const CreateOptions& options,
-                                               const oci::Config& config) {
+                                               oci::Config config) {
   TRY(check_id(options.id));
   const Store store = TRY(Store::open(global.root));
-  Plan plan = TRY(make_plan(store, global, options, config));
+  Plan plan = TRY(make_plan(store, global, options, std::move(config)));
   UniqueFd room = TRY(enter_guard(plan.settings.guard));
   auto making = std::make_unique<Making>(TRY(store.create(options.id)));
   room.reset();  // it is counted from now on
