@@ -4,14 +4,13 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/text.h"
 #include "lifecycle/doctor.h"
@@ -82,28 +81,37 @@ Finding overlay_finding() {
   return finding;
 }
 
-// A user namespace whose ids are others, for as long as the fd is open.
+struct Pipe {
+  UniqueFd read, write;
+};
+
+Pipe new_pipe() {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return {};
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+// A user namespace whose ids are others. Its first process ends with this function; the fd keeps the namespace.
 UniqueFd foreign_user_namespace() {
-  int ready[2], done[2];
-  if (pipe2(ready, O_CLOEXEC) != 0 || pipe2(done, O_CLOEXEC) != 0) return UniqueFd();
-  const pid_t pid = fork();
-  if (pid < 0) return UniqueFd();
-  if (pid == 0) {
+  Pipe made = new_pipe(), seen = new_pipe();
+  if (!made.read || !seen.read) return UniqueFd();
+  const auto pid = sys::fork_running([&] {
     char byte = unshare(CLONE_NEWUSER) == 0 ? 1 : 0;
-    if (write(ready[1], &byte, 1) != 1) _exit(1);
-    close(done[1]);
-    _exit(read(done[0], &byte, 1) >= 0 ? 0 : 1);
-  }
-  close(done[0]);
-  char made = 0;
+    if (write(made.write.get(), &byte, 1) != 1) return 1;
+    seen.write.reset();  // else our own end would keep the next line waiting
+    return read(seen.read.get(), &byte, 1) == 0 ? 0 : 1;
+  });
+  if (!pid) return UniqueFd();
+  made.write.reset();
+  char is_made = 0;
   UniqueFd fd;
-  const std::string process = std::to_string(pid);
-  if (read(ready[0], &made, 1) == 1 && made == 1 && write_map(process, "uid_map", "0 100000 65536") == 0 &&
-      write_map(process, "gid_map", "0 100000 65536") == 0) {
-    fd = UniqueFd(::open(("/proc/" + process + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
+  const std::string process = std::to_string(*pid);
+  if (read(made.read.get(), &is_made, 1) == 1 && is_made == 1 &&
+      write_map(process, "uid_map", "0 100000 65536") == 0 && write_map(process, "gid_map", "0 100000 65536") == 0) {
+    if (auto opened = sys::open("/proc/" + process + "/ns/user", O_RDONLY)) fd = std::move(*opened);
   }
-  close(done[1]);
-  waitpid(pid, nullptr, 0);
+  seen.write.reset();
+  static_cast<void>(sys::wait_process(*pid));
   return fd;
 }
 
