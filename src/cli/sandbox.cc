@@ -128,7 +128,7 @@ Result<std::string> make_id() {
 
 Mechanisms find_mechanisms(const policy::Policy& policy) {
   Mechanisms found;
-  found.apparmor = !policy.apparmor.profile.empty() && sandbox::apparmor_profile_loaded(policy.apparmor.profile);
+  found.apparmor = sandbox::apparmor_profile_loaded(policy.apparmor);
   return found;
 }
 

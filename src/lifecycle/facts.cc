@@ -101,8 +101,7 @@ Result<policy::Facts> gather_facts(const Global& global, const oci::Config& conf
   const UserDirectories user = user_directories();
   facts.trusted_sources = engine_stores(is_host_root() ? nullptr : &user);
   facts.namespaces_of_host = sandbox::joined_from_host(config);
-  const std::string& profile = policy.apparmor.profile;
-  facts.apparmor_loaded = !profile.empty() && sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(profile);
+  facts.apparmor_loaded = sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(policy.apparmor);
   return facts;
 }
 
