@@ -68,15 +68,14 @@ attempt("unix", lambda: socket.socketpair())
 attempt("signal to itself", lambda: os.kill(os.getpid(), signal.SIGCONT))
 attempt("read the child", lambda: os.readlink(f"/proc/{child.pid}/exe"))
 attempt("signal to the child", lambda: os.kill(child.pid, signal.SIGKILL))
-attempt("mount", run("mount", "-t", "tmpfs", "x", "/mnt"))
 attempt("chroot", lambda: os.chroot("/"))
 attempt("device node", lambda: os.mknod("/root/node", 0o60600, os.makedev(254, 0)))
+attempt("mount", run("mount", "-t", "tmpfs", "x", "/root"))
 attempt("raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
 attempt("packet socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
 attempt("netlink socket", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))
 attempt("alg socket", lambda: socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET, 0))
 attempt("vsock socket", lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM, 0))
-attempt("user namespace", lambda: os.unshare(os.CLONE_NEWUSER))
 attempt("own mem", write("/proc/self/mem"))
 for path in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/kernel/shmmax", "/sys/power/state",
              "/sys/kernel/mm/transparent_hugepage/enabled"):
@@ -86,6 +85,7 @@ END
 attempt("read the host's process", lambda: os.readlink("/proc/$1/exe"))
 attempt("memory of the host's process", lambda: os.close(os.open("/proc/$1/mem", os.O_RDONLY)))
 attempt("signal to the host's process", lambda: os.kill($1, 0))
+attempt("user namespace", lambda: os.unshare(os.CLONE_NEWUSER))
 END
 }
 
