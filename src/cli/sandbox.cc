@@ -129,7 +129,7 @@ Result<std::string> make_id() {
 
 Mechanisms find_mechanisms(const policy::Policy& policy) {
   Mechanisms found;
-  found.apparmor = !policy.apparmor.profile.empty() && sandbox::apparmor_profile_loaded(policy.apparmor.profile);
+  found.apparmor = sandbox::apparmor_profile_loaded(policy.apparmor);
   found.landlock = sys::landlock_abi() >= policy::kLandlockFiles;
   return found;
 }

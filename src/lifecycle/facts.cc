@@ -110,8 +110,7 @@ Result<policy::Facts> gather_facts(const Global& global, const oci::Config& conf
       TRY(sandbox::joins_host_root(config))) {
     facts.namespaces_of_host.emplace_back("user");
   }
-  const std::string& profile = policy.apparmor.profile;
-  facts.apparmor_loaded = !profile.empty() && sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(profile);
+  facts.apparmor_loaded = sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(policy.apparmor);
   return facts;
 }
 

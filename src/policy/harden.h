@@ -41,7 +41,7 @@ struct Facts {
       trusted_sources;  // directories of the engine itself (its container storage and run directory)
   std::vector<std::string> namespaces_of_host;  // of "network" "pid" ...: those that a path in the config joins and
                                                 // that are the host's own
-  bool apparmor_loaded = false;                 // policy.apparmor.profile can be used
+  bool apparmor_loaded = false;                 // policy.apparmor.profile, as itself and in the namespace of stacks
   bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true, cgroup_hugetlb = true;  // controllers to be had
   int landlock_abi = 7;                        // the version of Landlock that the kernel has; 0: none
   std::vector<std::uint64_t> huge_page_sizes;  // bytes; those that the host has

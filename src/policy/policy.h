@@ -92,6 +92,11 @@ struct Seccomp {
 
 struct Apparmor {
   std::string profile;  // stacked on the config's when it is loaded; empty: none
+
+  // As part of a stack. A profile takes signals only from a peer each of whose names it knows, and the engine's knows
+  // only itself: under engine//&ours no process could signal its own child. What is in another namespace of AppArmor is
+  // not seen.
+  std::string stacked() const { return profile.starts_with(':') ? profile : ":agentrun:" + profile; }
 };
 
 // What Landlock adds to the mounts and namespaces; where the kernel has none the report says so.
