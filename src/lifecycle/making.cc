@@ -15,6 +15,7 @@
 #include "base/trace.h"
 #include "lifecycle/audit.h"
 #include "lifecycle/audit_events.h"
+#include "lifecycle/cpu_table.h"
 #include "lifecycle/descriptors.h"
 #include "lifecycle/filters.h"
 #include "lifecycle/handover.h"
@@ -24,7 +25,6 @@
 #include "lifecycle/resolve.h"
 #include "lifecycle/supervisor.h"
 #include "oci/parse.h"
-#include "sandbox/affinity.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/identity.h"
@@ -250,7 +250,7 @@ class Maker {
       }
       TRY(sandbox::attach_process(making_.record.cgroup, plan_.cgroup, pid, cloned_into_ && request.cgroup,
                                   resources()));
-      if (plan_.effective.cpu_mask_width) TRY(sandbox::narrow_affinity(pid, *plan_.effective.cpu_mask_width));
+      if (plan_.effective.cpu_mask_width) TRY(narrow_affinity(store_, pid, *plan_.effective.cpu_mask_width));
       TRY(set_oom_score(pid));
       return move_net_devices(pid);
     };
