@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "lifecycle/private_ids.h"
 #include "lifecycle/resolve.h"
 #include "oci/parse.h"
 #include "policy/harden.h"
@@ -117,7 +118,12 @@ Result<int> explain(const Invocation& call) {
   const oci::Config config = TRY(oci::parse_config(text, "config.json"));
   const policy::Policy policy = TRY(lifecycle::resolve_policy(global, config.annotations));
   const sandbox::BindSources sources = TRY(sandbox::open_bind_sources(config, bundle));
-  const policy::Facts facts = TRY(lifecycle::gather_facts(global, config, bundle, sources, policy));
+  policy::Facts facts = TRY(lifecycle::gather_facts(global, config, bundle, sources, policy));
+  if (policy::wants_private_ids(config, policy, facts)) {
+    const auto ids = lifecycle::possible_private_ids();
+    if (ids) facts.private_ids = *ids;
+    if (!ids) facts.no_private_ids = ids.error().message();
+  }
   const policy::Effective effective = TRY(policy::harden(config, policy, facts));
   return print(json ? policy::print_report(effective.report) + '\n' : policy::explain_report(effective.report));
 }

@@ -23,6 +23,7 @@
 #include "lifecycle/store.h"
 #include "sandbox/labels.h"
 #include "sys/file.h"
+#include "sys/landlock.h"
 
 namespace agentrun::cli {
 namespace {
@@ -129,6 +130,7 @@ Result<std::string> make_id() {
 Mechanisms find_mechanisms(const policy::Policy& policy) {
   Mechanisms found;
   found.apparmor = !policy.apparmor.profile.empty() && sandbox::apparmor_profile_loaded(policy.apparmor.profile);
+  found.landlock = sys::landlock_abi() >= policy::kLandlockFiles;
   return found;
 }
 
@@ -146,10 +148,13 @@ Result<int> contain(const Request& request, lifecycle::Global global) {
   const std::string bundle = TRY(mount_point(global));
   const lifecycle::SandboxHost host = TRY(lifecycle::build_sandbox_root(request.sandbox, bundle));
   if (!request.sandbox.out.empty()) TRY(lifecycle::prepare_sandbox_out(request.sandbox.out, host));
-  const oci::Config config = lifecycle::make_sandbox_config(request.sandbox, host);
+  oci::Config config = lifecycle::make_sandbox_config(request.sandbox, host);
   global.writable_sources = lifecycle::writable_sources(request.sandbox);
 
   const policy::Policy policy = TRY(lifecycle::resolve_policy(global, config.annotations));
+  if (lifecycle::add_sandbox_user_namespace(config, host, policy)) {
+    TRY(lifecycle::make_mount_points(config, host));
+  }
   const std::vector<Enforced> enforced = list_enforced(policy, config, find_mechanisms(policy));
   if (request.explain) {
     TRY(sys::write_all(STDERR_FILENO, "agentrun sandbox, policy " + policy.name + ":\n" + explain_enforced(enforced),

@@ -12,6 +12,7 @@
 #include "sandbox/labels.h"
 #include "sandbox/namespaces.h"
 #include "sys/file.h"
+#include "sys/landlock.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -71,6 +72,7 @@ policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgro
     // A size whose controller is not there has no file that a limit could be written to.
     facts.cgroup_hugetlb = controllers->hugetlb;
   }
+  facts.landlock_abi = sys::landlock_abi();
   facts.huge_page_sizes = huge_page_sizes();
   return facts;
 }
@@ -101,6 +103,10 @@ Result<policy::Facts> gather_facts(const Global& global, const oci::Config& conf
   const UserDirectories user = user_directories();
   facts.trusted_sources = engine_stores(is_host_root() ? nullptr : &user);
   facts.namespaces_of_host = sandbox::joined_from_host(config);
+  if (facts.as_root && policy.user.userns == policy::UserNamespace::automatic &&
+      TRY(sandbox::joins_host_root(config))) {
+    facts.namespaces_of_host.emplace_back("user");
+  }
   const std::string& profile = policy.apparmor.profile;
   facts.apparmor_loaded = !profile.empty() && sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(profile);
   return facts;

@@ -22,6 +22,7 @@
 #include "lifecycle/hooks.h"
 #include "lifecycle/notify.h"
 #include "lifecycle/owner.h"
+#include "lifecycle/private_ids.h"
 #include "lifecycle/resolve.h"
 #include "lifecycle/supervisor.h"
 #include "oci/parse.h"
@@ -31,6 +32,7 @@
 #include "sandbox/labels.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/net_devices.h"
+#include "sandbox/private_root.h"
 #include "sandbox/rootless.h"
 #include "sandbox/sysctl.h"
 #include "sys/file.h"
@@ -59,6 +61,7 @@ struct Plan {
   sandbox::BindSources sources;
   sandbox::NamespacePlan namespaces;
   sandbox::CgroupRequest cgroup;
+  std::optional<Reservation> ids;
   Descriptors descriptors;
   UniqueFd rootfs, console_socket, seccomp_listener, notify;
   std::string rootfs_path;
@@ -115,14 +118,38 @@ Result<void> check_exec_deadline(const policy::Effective& effective) {
                  "a deadline of exec that is shorter than the container's is not enforced by this version");
 }
 
-Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::Config config) {
+// Where there is no range, harden refuses with the reason.
+void reserve_ids(const Store& store, const std::string& id, const oci::Config& config, Plan& plan,
+                 policy::Facts& facts) {
+  if (!policy::wants_private_ids(config, plan.policy, facts)) return;
+  const auto ids = reserve_private_ids(store, id);
+  if (ids) {
+    plan.ids.emplace(*ids, store.path(), id);
+    facts.private_ids = *ids;
+  } else {
+    facts.no_private_ids = ids.error().message();
+  }
+}
+
+// Once the root is known.
+Result<void> map_ids(Plan& plan) {
+  if (!plan.effective.private_ids) return ok();
+  const auto unmapped = TRY(
+      sandbox::map_private_ids(plan.sources, plan.effective.config, plan.rootfs.get(), plan.rootfs_path, plan.bundle));
+  for (const auto& [index, reason] : unmapped) policy::withdraw_idmap(plan.effective, index, reason);
+  trace::step("ids mapped");
+  return ok();
+}
+
+Result<Plan> make_plan(const Store& store, const Global& global, const CreateOptions& options, oci::Config config) {
   Plan plan;
   plan.descriptors = TRY(passed_descriptors(options.preserve_fds));
   const std::vector<std::string> rootless = sandbox::add_user_namespace(config);
   plan.bundle = TRY(absolute(options.bundle));
   plan.policy = TRY(resolve_policy(global, config.annotations));
   plan.sources = TRY(sandbox::open_bind_sources(config, plan.bundle));
-  const policy::Facts facts = TRY(gather_facts(global, config, plan.bundle, plan.sources, plan.policy));
+  policy::Facts facts = TRY(gather_facts(global, config, plan.bundle, plan.sources, plan.policy));
+  reserve_ids(store, options.id, config, plan, facts);
   plan.effective = TRY(harden_or_record(options.id, config, plan, facts));
   std::copy(rootless.begin(), rootless.end(), std::back_inserter(plan.effective.report.notes));
   trace::step("policy");
@@ -134,6 +161,7 @@ Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::
   TRY(sandbox::check_sysctls(plan.effective.config));
   plan.rootfs = TRY(sys::open(rootfs_path(plan.effective.config, plan.bundle), O_PATH | O_DIRECTORY));
   plan.rootfs_path = TRY(sys::path_of(plan.rootfs.get()));
+  TRY(map_ids(plan));
   if (!options.console_socket.empty()) {
     if (!config.process || !config.process->terminal) {
       return refusal("open", "console socket " + options.console_socket, "process.terminal is not set");
@@ -161,6 +189,7 @@ Record new_record(const CreateOptions& options, const Plan& plan) {
   record.annotations = plan.effective.config.annotations;
   record.policy = plan.effective.policy;
   record.audit = plan.effective.audit;
+  record.private_ids = plan.effective.private_ids;
   record.deadline.length_us = plan.effective.deadline.value_or(0);
   record.deadline.created_us = plan.effective.created_deadline.value_or(0);
   return record;
@@ -190,6 +219,7 @@ class Maker {
     intent.id = options_.id;
     intent.creator = {getpid(), TRY(sys::start_time(getpid())), TRY(sys::boot_id())};
     intent.cgroup = making_.record.cgroup;
+    intent.private_ids = making_.record.private_ids;
     TRY(making_.container.write_intent(intent));
     trace::step("intent");
     TRY(sandbox::create_cgroup(making_.record.cgroup, plan_.cgroup, resources()));
@@ -252,6 +282,9 @@ class Maker {
                                   resources()));
       if (plan_.effective.cpu_mask_width) TRY(narrow_affinity(store_, pid, *plan_.effective.cpu_mask_width));
       TRY(set_oom_score(pid));
+      if (making_.record.private_ids && config.process) {
+        TRY(give_streams(*making_.record.private_ids, config.process->user));
+      }
       return move_net_devices(pid);
     };
     request.parent.programs = [this] {
@@ -357,6 +390,9 @@ Making::~Making() {
   }
   if (!pid_file.empty()) unlink(pid_file.c_str());
   report_left("state", container.remove());
+  if (!record.private_ids) return;
+  const auto root = sys::path_of(container.root());
+  if (root) report_left("ids", release_private_ids(*record.private_ids, *root, record.id));
 }
 
 oci::State hook_state(const Record& record, oci::Status status, pid_t pid) {
@@ -383,10 +419,11 @@ Result<std::unique_ptr<Making>> make_container(const Global& global, const Creat
                                                const oci::Config& config) {
   TRY(check_id(options.id));
   const Store store = TRY(Store::open(global.root));
-  Plan plan = TRY(make_plan(global, options, config));
+  Plan plan = TRY(make_plan(store, global, options, config));
   auto making = std::make_unique<Making>(TRY(store.create(options.id)));
   trace::step("state directory");
   TRY(Maker(store, options, plan, *making).make());
+  if (plan.ids && making->record.private_ids) plan.ids->keep();
   return making;
 }
 

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "lifecycle/owner.h"
 #include "lifecycle/sandbox_etc.h"
+#include "sandbox/mount_target.h"
 #include "sys/file.h"
 #include "sys/mount.h"
 #include "sys/process.h"
@@ -208,6 +209,20 @@ Result<SandboxHost> build_sandbox_root(const SandboxOptions& options, const std:
     TRY(show_given_root(options, root.get(), host));
   }
   return host;
+}
+
+Result<void> make_mount_points(const oci::Config& config, const SandboxHost& host) {
+  const UniqueFd root = TRY(sys::open(host.rootfs, O_PATH | O_DIRECTORY));
+  for (const oci::Mount& mount : config.mounts) {
+    struct stat source {};
+    sandbox::TargetOptions options;
+    options.kind = mount.type == "bind" && stat(mount.source.c_str(), &source) == 0 && !S_ISDIR(source.st_mode)
+                       ? sandbox::TargetKind::file
+                       : sandbox::TargetKind::directory;
+    const auto made = sandbox::open_target(root.get(), mount.destination, options);
+    if (!made && made.error().code != EROFS) return made.error();
+  }
+  return ok();
 }
 
 Result<void> prepare_sandbox_out(const std::string& path, const SandboxHost& host) {

@@ -20,6 +20,10 @@ Result<void> check_requirements(const oci::Config& config, const Policy& policy,
           "enable-linger), call with --systemd-cgroup";
     }
     if (requirement == "apparmor" && !facts.apparmor_loaded) missing = "the AppArmor profile is not loaded here";
+    if (requirement == "landlock" && facts.landlock_abi < kLandlockFiles) {
+      missing = facts.landlock_abi == 0 ? "the kernel has no Landlock, or it is off (lsm= of the kernel's command line)"
+                                        : "the kernel's Landlock is too old: rename needs Linux 5.19";
+    }
     if (requirement == "seccomp" && policy.seccomp.program.empty() && !config.linux.seccomp) {
       missing = "neither the policy nor the config has a seccomp program";
     }
@@ -57,10 +61,12 @@ Result<Effective> harden(const oci::Config& config, const Policy& policy, const 
   harden_resources(result.linux.resources, Missing::add, context);
   effective.sealed_last = TRY(harden_mounts(result, context));
   harden_linux(result, context);
+  TRY(harden_userns(effective, context));
   harden_hooks(result.hooks, context);
   harden_annotations(result.annotations, context);
 
   effective.writable = plan_writable(result, context);
+  effective.landlock = TRY(plan_landlock(result, effective.writable, context));
   effective.empty_network = policy.network.mode == NetworkMode::none;
   effective.seccomp_program = policy.seccomp.program;
   // A cpuset of the config is a mask already.

@@ -53,6 +53,14 @@ Result<std::vector<std::size_t>> harden_mounts(oci::Config& config, const Contex
 enum class BindAccess { readonly, engines, writable };
 Result<BindAccess> judge_bind(const oci::Mount& mount, std::size_t index, const Context& context);
 
+// landlock.cc: nullopt where there is nothing to hold. Notes what the kernel lacks; refuses port lists that it cannot
+// hold. Versions of Landlock that are the first with:
+inline constexpr int kLandlockTruncate = 3, kLandlockTcp = 4, kLandlockDevices = 5, kLandlockScopes = 6;
+Result<std::optional<LandlockRules>> plan_landlock(const oci::Config& config, const std::optional<Writable>& writable,
+                                                   const Context& context);
+// userns.cc: after harden_mounts, which says what is read-only.
+Result<void> harden_userns(Effective& effective, const Context& context);
+
 // writable.cc
 std::optional<Writable> plan_writable(const oci::Config& config, const Context& context);
 

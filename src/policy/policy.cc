@@ -111,6 +111,22 @@ Result<void> from_json(const JsonReader& in, List& out) {
   return ok();
 }
 
+// Ports, or "none" for no opinion. An empty list is one: not a single port.
+struct Ports {
+  std::optional<std::vector<std::uint16_t>>& value;
+};
+Result<void> from_json(const JsonReader& in, Ports& out) {
+  if (const auto text = in.string(); text.has_value() && *text == kNone) {
+    out.value.reset();
+    return ok();
+  }
+  if (in.array_size().has_error()) return in.error("expected an array of ports, or \"none\"");
+  std::vector<std::uint16_t> ports;
+  TRY(oci::from_json(in, ports));
+  out.value = std::move(ports);
+  return ok();
+}
+
 bool has_control(std::string_view text) {
   return std::any_of(text.begin(), text.end(),
                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
@@ -139,7 +155,7 @@ std::string check_capability(const std::string& name) {
   return {};
 }
 
-constexpr std::array<std::string_view, 6> kRequirements = {"seccomp",       "namespaces",  "apparmor",
+constexpr std::array<std::string_view, 7> kRequirements = {"seccomp",       "namespaces",  "apparmor",  "landlock",
                                                            "cgroup.memory", "cgroup.pids", "cgroup.cpu"};
 
 std::string check_requirement(const std::string& name) {
@@ -268,7 +284,17 @@ static Result<void> from_json(const JsonReader& in, Namespaces& out) { return in
 
 static Result<void> from_json(const JsonReader& in, User& out) {
   TRY(in.read("no_new_privileges", out.no_new_privileges));
-  return in.read("refuse_root_with_capabilities", out.refuse_root_with_capabilities);
+  TRY(in.read("refuse_root_with_capabilities", out.refuse_root_with_capabilities));
+  std::string userns;
+  TRY(in.read("userns", userns));
+  if (userns == "auto") {
+    out.userns = UserNamespace::automatic;
+  } else if (userns == "config") {
+    out.userns = UserNamespace::config;
+  } else if (in.has("userns")) {
+    return in.error_at("userns", "expected \"auto\" or \"config\"");
+  }
+  return ok();
 }
 
 static Result<void> from_json(const JsonReader& in, Capabilities& out) {
@@ -282,6 +308,16 @@ static Result<void> from_json(const JsonReader& in, Seccomp& out) {
 
 static Result<void> from_json(const JsonReader& in, Apparmor& out) {
   return read_name(in, "profile", out.profile, check_label);
+}
+
+static Result<void> from_json(const JsonReader& in, Landlock& out) {
+  Ports connect{out.tcp_connect};
+  Ports bind{out.tcp_bind};
+  TRY(in.read("files", out.files));
+  TRY(in.read("scopes", out.scopes));
+  TRY(in.read("exec", out.exec));
+  TRY(in.read("tcp_connect", connect));
+  return in.read("tcp_bind", bind);
 }
 
 static Result<void> from_json(const JsonReader& in, Devices& out) {
@@ -306,6 +342,8 @@ static Result<void> from_json(const JsonReader& in, Masks& out) {
 }
 
 static Result<void> from_json(const JsonReader& in, Audit& out) { return in.read("enable", out.enable); }
+
+static Result<void> check_whole(const JsonReader& in, const Policy& out);
 
 static Result<void> from_json(const JsonReader& in, Policy& out) {
   std::string schema;
@@ -341,6 +379,7 @@ static Result<void> from_json(const JsonReader& in, Policy& out) {
   TRY(in.read("capabilities", out.capabilities));
   TRY(in.read("seccomp", out.seccomp));
   TRY(in.read("apparmor", out.apparmor));
+  TRY(in.read("landlock", out.landlock));
   TRY(in.read("devices", out.devices));
   TRY(in.read("sysctl", out.sysctl));
   TRY(in.read("hooks", out.hooks));
@@ -349,12 +388,25 @@ static Result<void> from_json(const JsonReader& in, Policy& out) {
   TRY(in.read("audit", out.audit));
   TRY(read_list(in, "require", out.require, check_requirement));
 
-  // What cannot be enforced as it is written.
+  return check_whole(in, out);
+}
+
+// What cannot be enforced as it is written.
+static Result<void> check_whole(const JsonReader& in, const Policy& out) {
   if (out.workdir.writable && !out.workdir.size && !out.limits.memory) {
     return in.error_at("workdir", "writable needs a bound: workdir.size or limits.memory");
   }
   if (out.limits.cpu_mask && !out.limits.cpus) return in.error_at("limits", "cpu_mask needs cpus");
   if (out.limits.no_swap && !out.limits.memory) return in.error_at("limits", "no_swap needs memory");
+  const Landlock& landlock = out.landlock;
+  const bool ports = landlock.tcp_connect || landlock.tcp_bind;
+  if ((landlock.files || landlock.scopes || ports) && !out.user.no_new_privileges) {
+    return in.error_at("landlock", "needs user.no_new_privileges");
+  }
+  // The rules go by port alone: 127.0.0.1, all that there is, would be forbidden with the rest.
+  if (ports && out.network.mode == NetworkMode::none) {
+    return in.error_at("landlock", "ports are for a network; network.mode is \"none\"");
+  }
   return ok();
 }
 

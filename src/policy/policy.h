@@ -72,9 +72,12 @@ struct Namespaces {
   bool private_all = false;  // pid mount ipc uts cgroup network are new; a host's is replaced
 };
 
+enum class UserNamespace { config, automatic };
+
 struct User {
   bool no_new_privileges = false;
   bool refuse_root_with_capabilities = false;
+  UserNamespace userns = UserNamespace::config;  // config: as config.json says; automatic: "auto", private ids
 };
 
 struct Capabilities {
@@ -88,6 +91,14 @@ struct Seccomp {
 
 struct Apparmor {
   std::string profile;  // stacked on the config's when it is loaded; empty: none
+};
+
+// What Landlock adds to the mounts and namespaces; where the kernel has none the report says so.
+struct Landlock {
+  bool files = false;   // a write, a new file, a rename only below what is mounted writable, /dev and /proc
+  bool scopes = false;  // no signal and no abstract socket out of the container, where it shares the namespace
+  bool exec = false;    // a process that joins is held too, and then sees less of the others (see landlock.h)
+  std::optional<std::vector<std::uint16_t>> tcp_connect, tcp_bind;  // the only ports; always for exec too
 };
 
 struct Devices {
@@ -131,13 +142,14 @@ struct Policy {
   Capabilities capabilities;
   Seccomp seccomp;
   Apparmor apparmor;
+  Landlock landlock;
   Devices devices;
   Sysctl sysctl;
   Hooks hooks;
   Annotations annotations;
   Masks masks;
   Audit audit;
-  std::vector<std::string> require;  // "seccomp" "namespaces" "cgroup.memory" "cgroup.pids"
+  std::vector<std::string> require;  // "seccomp" "namespaces" "landlock" "cgroup.memory" ...
 };
 
 // Parses one policy file. `name` stands in errors for the file, and becomes the policy's. Unknown keys, wrong types,

@@ -75,7 +75,10 @@ Result<Opened> open_source(const oci::Mount& mount, const MountOptions& options,
     return result;
   }
   result.fd = std::move(*opened);
-  result.source.facts.kind = kind_of(TRY(sys::stat_fd(result.fd.get(), path)).st_mode);
+  const struct stat status = TRY(sys::stat_fd(result.fd.get(), path));
+  result.source.facts.kind = kind_of(status.st_mode);
+  result.source.facts.uid = status.st_uid;
+  result.source.facts.gid = status.st_gid;
   result.source.facts.real_path = TRY(sys::path_of(result.fd.get()));
   return result;
 }

@@ -72,7 +72,7 @@ of() { cat "$(cgroup)/$1"; }
 }
 
 @test "healthchecks: by hand, and by systemd's timer" {
-  detached --health-cmd 'test -e /tmp/well' --health-interval 2s --health-retries 1 --health-start-period 0s "$IMAGE" sleep 1000
+  detached --health-cmd 'test -e /tmp/well' --health-interval 5s --health-retries 1 --health-start-period 0s "$IMAGE" sleep 1000
   run outside podman healthcheck run "$NAME"
   assert_status 1
   podman exec "$NAME" touch /tmp/well 3>&-
@@ -118,7 +118,8 @@ of() { cat "$(cgroup)/$1"; }
   run outside podman run --rm --network=none -v shared:/shared "$IMAGE" sh -c 'echo kept > /shared/file'
   assert_status 0
   run outside podman run --rm --network=none --volumes-from "$NAME" "$IMAGE" cat /shared/file /data/file
-  assert_output $'kept\ncontent'
+  assert_line kept # beside a warning: a tmpfs is nobody else's
+  assert_line content
 }
 
 @test "--secret: a file and a variable, and nothing of it in the state" {

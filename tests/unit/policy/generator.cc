@@ -82,7 +82,8 @@ void add_mounts(Sample& sample, Dice& dice) {
   const auto bind = [&](const char* destination, const std::string& source, std::vector<std::string> options,
                         FileKind kind = FileKind::directory) {
     add(destination, "bind", source.c_str(), std::move(options));
-    sample.facts.sources[mounts.size() - 1] = {kind, source};
+    const std::uint32_t owner = dice.of<std::uint32_t>({0, 1000, 100'000});
+    sample.facts.sources[mounts.size() - 1] = {kind, source, owner, owner};
   };
   const std::vector<std::string> odd = {"rw",     "ro",     "suid",     "dev",   "exec",
                                         "shared", "rslave", "rprivate", "nodev", "relatime"};
@@ -155,7 +156,8 @@ void add_namespaces(Sample& sample, Dice& dice) {
     sample.config.linux.namespaces.push_back({type, joined ? "/proc/77/ns/" + name : ""});
     if (joined && dice.one_in(3)) sample.facts.namespaces_of_host.push_back(name);
     if (type == user) {
-      sample.config.linux.uid_mappings = {{0, 100'000, 65'536}};
+      const std::uint32_t first = dice.one_in(3) ? 0 : 100'000;
+      sample.config.linux.uid_mappings = {{0, first, 65'536}};
       sample.config.linux.gid_mappings = {{0, 100'000, 65'536}};
     }
   }
@@ -204,7 +206,9 @@ Sample generate(std::uint64_t seed) {
   sample.config.hostname = "box";
   sample.facts.bundle = "/var/lib/containers/storage/overlay-containers/" + kId + "/userdata";
   sample.facts.trusted_sources = {"/var/lib/containers/storage", "/run/containers/storage"};
+  sample.facts.private_ids = PrivateIds{1'000'000, 2'000'000, 65'536};
   sample.facts.apparmor_loaded = dice.one_in(2);
+  sample.facts.landlock_abi = static_cast<int>(dice.below(10));
   sample.facts.cgroup_cpu = !dice.one_in(4);
   if (dice.one_in(2)) sample.facts.huge_page_sizes = {2u << 20, 1u << 30};
   add_process(sample.config, dice);

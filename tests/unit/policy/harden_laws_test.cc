@@ -38,6 +38,10 @@ std::vector<Policy> policies() {
   custom(R"({"extends": "oci", "limits": {"memory": "1G", "pids": 10, "cpus": "0.25"}})");
   custom(R"({"extends": "oci", "namespaces": {"private_all": true}, "network": {"mode": "inherit"},
              "devices": {"standard_only": true}, "sysctl": {"namespaced_only": true}})");
+  custom(R"({"extends": "oci", "rootfs": {"readonly": true}, "user": {"no_new_privileges": true},
+             "landlock": {"files": true, "scopes": true, "exec": true}})");
+  custom(R"({"user": {"userns": "auto"}, "mounts": {"allow_writable": ["/srv", "/home/me/x"]}})");
+  custom(R"({"extends": "oci", "user": {"userns": "auto"}})");
   return result;
 }
 
@@ -216,6 +220,7 @@ TEST(HardenLaws, TwiceIsOnce) {
     EXPECT_EQ(text_of(again->config), text_of(effective.config));
     EXPECT_TRUE(again->report.changes.empty()) << describe(again->report);
     EXPECT_EQ(again->cpu_mask_width, effective.cpu_mask_width);
+    EXPECT_EQ(again->landlock, effective.landlock);
     EXPECT_EQ(again->writable.has_value(), effective.writable.has_value());
     if (again->writable) {
       EXPECT_EQ(again->writable->size, effective.writable->size);
@@ -251,7 +256,7 @@ TEST(HardenLaws, OciChangesNothing) {
     EXPECT_EQ(text_of(effective->config), text_of(sample.config));
     EXPECT_EQ(effective->report.policy, "oci");
     EXPECT_TRUE(effective->report.changes.empty() && effective->report.notes.empty());
-    EXPECT_FALSE(effective->writable || effective->empty_network || effective->audit ||
+    EXPECT_FALSE(effective->writable || effective->empty_network || effective->audit || effective->landlock ||
                  effective->deadline || effective->cpu_mask_width || !effective->seccomp_program.empty());
   }
 }

@@ -383,7 +383,7 @@ TEST(WritablePlan, LeavesTheConfigsMountsOnTop) {
   const Writable writable = writable_of(box, &report);
   EXPECT_EQ(writable.empty, std::vector<std::string>{"/var/tmp"});
   EXPECT_TRUE(writable.overlays.empty());
-  EXPECT_EQ(report.notes.size(), 4u);  // /tmp, /run, the working directory, no AppArmor
+  EXPECT_EQ(report.notes.size(), 5u);  // /tmp, /run, the working directory, no AppArmor, exec without Landlock
   // A mount below is no reason: it goes on top of the overlay.
   Box below = box_with("/work", "");
   below.bind("/srv", "/work/data");

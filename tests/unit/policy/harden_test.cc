@@ -393,7 +393,7 @@ TEST(HardenRequire, MissingControllersAreNoted) {
   ASSERT_TRUE(effective);
   EXPECT_FALSE(effective->config.linux.resources->memory || effective->config.linux.resources->cpu ||
                effective->config.linux.resources->pids_limit);
-  EXPECT_EQ(effective->report.notes.size(), 5u);  // three controllers, AppArmor, the working directory /
+  EXPECT_EQ(effective->report.notes.size(), 6u);  // three controllers, AppArmor, the working directory /, Landlock of exec
   EXPECT_EQ(effective->writable->size, 256ll << 20);
 }
 
