@@ -138,6 +138,8 @@ class Executor {
     TRY(sandbox::check_labels(process_));
     // Its notices are written here, where the log file is.
     if (process_.capabilities) TRY(sandbox::resolve_capabilities(*process_.capabilities));
+    // The container's own, with the additions as they are now: they only deny, so that it is never less.
+    filters_ = TRY(plan_filters(config_.linux, policy_.seccomp.program));
     target_ = TRY(sys::open_process(record_.process));
     if (!target_) return refusal("exec", options_.id, "container not running");
     if (!options_.console_socket.empty()) {
@@ -162,7 +164,7 @@ class Executor {
     landlock_ = TRY(policy::landlock_for_exec(config_, policy_, facts));
     if (landlock_) request_.landlock = &*landlock_;
     request_.rootfs = record_.rootfs;
-    request_.programs = TRY(filters_for(store_, config_.linux, policy_.seccomp.program));
+    request_.programs = TRY(filters_for(store_, config_.linux, filters_));
     TRY(connect_agent());
     request_.place = [this](pid_t pid) { return place(pid); };
     auto joined = native::join(request_);
@@ -239,6 +241,7 @@ class Executor {
   policy::Policy policy_;
   oci::Process process_;
   std::optional<policy::LandlockRules> landlock_;
+  FilterPlan filters_;
   UniqueFd target_;
   native::JoinRequest request_;
   sandbox::CgroupLocation cgroup_;

@@ -63,7 +63,7 @@ sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked) {
 policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgroups_path) {
   policy::Facts facts;
   facts.as_root = is_host_root();
-  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = facts.cgroup_hugetlb = false;
+  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = facts.cgroup_hugetlb = facts.cgroup_kill = false;
   // No hierarchy at all is no controller: a policy that requires one refuses, one that does not goes on.
   if (const auto controllers = sandbox::available_controllers(manager, cgroups_path)) {
     facts.cgroup_memory = controllers->memory;
@@ -71,9 +71,12 @@ policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgro
     facts.cgroup_cpu = controllers->cpu;
     // A size whose controller is not there has no file that a limit could be written to.
     facts.cgroup_hugetlb = controllers->hugetlb;
+    facts.cgroup_kill = controllers->kill;
   }
   facts.landlock_abi = sys::landlock_abi();
   facts.huge_page_sizes = huge_page_sizes();
+  facts.selinux_enabled = sandbox::selinux_enabled();
+  facts.systemd_scope = manager == sandbox::CgroupManager::systemd;
   return facts;
 }
 
@@ -99,7 +102,7 @@ Result<policy::Facts> gather_facts(const Global& global, const oci::Config& conf
                                    const sandbox::BindSources& sources, const policy::Policy& policy) {
   policy::Facts facts = host_facts(global.cgroup_manager, config.linux.cgroups_path);
   facts.bundle = bundle;
-  for (const auto& [index, source] : sources) facts.sources[index] = source.facts;
+  for (const auto& [index, source] : sources) facts.sources.emplace_hint(facts.sources.end(), index, source.facts);
   const UserDirectories user = user_directories();
   facts.trusted_sources = engine_stores(is_host_root() ? nullptr : &user);
   facts.namespaces_of_host = sandbox::joined_from_host(config);

@@ -47,6 +47,9 @@ struct Facts {
   std::vector<std::uint64_t> huge_page_sizes;  // bytes; those that the host has
   std::optional<PrivateIds> private_ids;       // where wants_private_ids: what was reserved for the container
   std::string no_private_ids;                  // or why there are none, as a sentence
+  bool selinux_enabled = false;
+  bool cgroup_kill = true;      // the container has a place in a cgroup v2 tree
+  bool systemd_scope = false;   // it will be a scope of systemd, which ends it too when its time is over
 };
 
 // Of an environment variable `before` and `after` are its name only, of a hook its path: values may be secrets.

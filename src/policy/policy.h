@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -152,10 +153,18 @@ struct Policy {
   std::vector<std::string> require;  // "seccomp" "namespaces" "landlock" "cgroup.memory" ...
 };
 
+// A policy of the administrator's own: its text, and the file for errors.
+struct PolicyText {
+  std::string json, file;
+};
+// Where `extends` finds one by its name. Errors: there is none, or it is not to be trusted.
+using FindPolicy = std::function<Result<PolicyText>(const std::string& name)>;
+
 // Parses one policy file. `name` stands in errors for the file, and becomes the policy's. Unknown keys, wrong types,
-// negative and overflowing numbers are refused with the JSON pointer. `extends` names a built-in policy whose values it
-// starts from; without it that is strict, so that a forgotten line never makes an open policy.
-Result<Policy> parse_policy(std::string_view json, std::string_view name);
+// negative and overflowing numbers are refused with the JSON pointer. `extends` names a built-in policy, or one that
+// `find` has, whose values it starts from; a circle, and more than eight, are errors. Without it that is strict, so that
+// a forgotten line never makes an open policy.
+Result<Policy> parse_policy(std::string_view json, std::string_view name, const FindPolicy& find = {});
 
 // The whole policy, nothing inherited: parse_policy(print_policy(p), p.name) is p. It is what a container's directory
 // keeps, for exec and update.

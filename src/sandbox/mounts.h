@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "sandbox/mount_target.h"
 #include "sandbox/rootfs.h"
 #include "sys/mount.h"
 
@@ -41,7 +42,7 @@ class Mounts {
   Result<UniqueFd> pseudo_or_host(Entry& entry);
   Result<void> leave_open(std::size_t index, int mount);
   Result<bool> covers_root(int target);
-  Result<void> place(Entry& entry, UniqueFd mount, int target);
+  Result<void> place(Entry& entry, UniqueFd mount, const Target& where);
   std::vector<sys::FsOption> data_of(const Entry& entry) const;
 
   const RootRequest& request_;

@@ -183,8 +183,30 @@ std::string normal(json::value document) {
 
 // --- the laws ---
 
+// Thousands of policies, each with a config of its own.
+template <typename Test>
+void for_each_policy(const Test& test) {
+  constexpr std::uint64_t kPolicies = 3000;
+  std::size_t accepted = 0, parsed = 0;
+  for (std::uint64_t seed = 0; seed < kPolicies; ++seed) {
+    const auto policy = parse_policy(testing::generate_policy(seed), "generated.json");
+    if (!policy) continue;
+    ++parsed;
+    const Sample sample = testing::generate(seed + kSamples);
+    const auto effective = harden(sample.config, *policy, sample.facts);
+    if (!effective) continue;
+    ++accepted;
+    SCOPED_TRACE(testing::generate_policy(seed) + ", seed " + std::to_string(seed) + describe(effective->report));
+    test(sample, *policy, *effective);
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(parsed, kPolicies * 2 / 3) << "the parser refuses most of them";
+  EXPECT_GT(accepted, kPolicies / 4) << "most samples are refused: the laws are hardly tested";
+}
+
 template <typename Test>
 void for_each_sample(const Test& test) {
+  for_each_policy(test);
   for (const Policy& policy : policies()) {
     std::size_t accepted = 0;
     for (std::uint64_t seed = 0; seed < kSamples; ++seed) {

@@ -154,8 +154,8 @@ TEST_F(LastStepTest, FiltersAreLoadedInOrder) {
   oci::Seccomp profile;
   profile.default_action = "SCMP_ACT_ALLOW";
   profile.syscalls = {{{"mkdir", "mkdirat"}, "SCMP_ACT_ERRNO", EXDEV, {}}};
-  const auto programs = stack_seccomp({*compile_seccomp(profile)}, false, *strict);
-  const UniqueFd sealed = *seal_programs(*programs);
+  const auto programs = stack_seccomp(SeccompOrder::config_first, {*compile_seccomp(profile)}, *strict);
+  const UniqueFd sealed = *seal_programs(programs);
   Launch launch =
       shell("grep '^Seccomp' /proc/self/status; mkdir " + directory_ + "/no 2>&1; unshare -U true || echo denied");
   launch.programs_fd = sealed.get();
@@ -331,8 +331,9 @@ oci::Seccomp listening_profile() {
 }
 
 TEST_F(LastStepTest, TheListenerIsSentBeforeAnythingNeedsIt) {
-  auto programs = stack_seccomp({*compile_seccomp(listening_profile())}, false, *builtin_seccomp("strict"));
-  const UniqueFd sealed = *seal_programs(*programs);
+  auto programs =
+      stack_seccomp(SeccompOrder::config_first, {*compile_seccomp(listening_profile())}, *builtin_seccomp("strict"));
+  const UniqueFd sealed = *seal_programs(programs);
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     auto pair = *sys::socket_pair(type);
     Launch launch = shell("mkdir " + directory_ + "/new 2>&1; echo $?");
