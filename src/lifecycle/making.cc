@@ -16,6 +16,7 @@
 #include "base/trace.h"
 #include "lifecycle/audit.h"
 #include "lifecycle/audit_events.h"
+#include "lifecycle/cpu_table.h"
 #include "lifecycle/descriptors.h"
 #include "lifecycle/filters.h"
 #include "lifecycle/guard.h"
@@ -29,7 +30,6 @@
 #include "lifecycle/supervisor.h"
 #include "lifecycle/trusted_file.h"
 #include "oci/parse.h"
-#include "sandbox/affinity.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/identity.h"
@@ -322,7 +322,7 @@ class Maker {
       TRY(sandbox::attach_process(making_.record.cgroup, plan_.cgroup, pid, cloned_into_ && request.cgroup,
                                   resources()));
       if (guarded()) TRY(sandbox::check_guard(making_.record.cgroup, cgroup_guard(plan_.settings.guard)));
-      if (plan_.effective.cpu_mask_width) TRY(sandbox::narrow_affinity(pid, *plan_.effective.cpu_mask_width));
+      if (plan_.effective.cpu_mask_width) TRY(narrow_affinity(store_, pid, *plan_.effective.cpu_mask_width));
       TRY(set_oom_score(pid));
       if (making_.record.private_ids && config.process) {
         TRY(give_streams(*making_.record.private_ids, config.process->user));
