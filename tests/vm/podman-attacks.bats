@@ -124,9 +124,16 @@ print("more devices:", more)
   refused_at '/mounts/[0-9]+/source' ' / may not be bound'
 }
 
+# A mount of another mount namespace cannot even be cloned: refused before the policy is asked, or by it.
+@test "-v /proc/1/root: refused" {
+  attack -v /proc/1/root:/host "$IMAGE" ls /host
+  [ "$status" -eq 126 ] || fail "expected status 126"
+  assert_matches '/proc/1/root: Invalid argument|may not be bound'
+}
+
 @test "-v of a directory above, in or beside what is refused: refused" {
   local source
-  for source in /etc /var /run/podman /proc/1/root /dev /root /sys/kernel; do
+  for source in /etc /var /run/podman /proc/1 /dev /root /sys/kernel; do
     [ -e "$source" ] || continue
     attack -v "$source:/host" "$IMAGE" ls /host
     refused_at '/mounts/[0-9]+/source' 'may not be bound'
