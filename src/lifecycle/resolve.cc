@@ -153,6 +153,8 @@ Result<policy::Policy> resolve_policy(const Global& global, const oci::Annotatio
   policy::Policy policy = TRY(base_policy(global.policy));
   auto& writable = policy.mounts.allow_writable;
   writable.insert(writable.end(), global.writable_sources.begin(), global.writable_sources.end());
+  auto& empty = policy.workdir.empty;
+  empty.insert(empty.end(), global.writable_directories.begin(), global.writable_directories.end());
   for (const auto& [name, value] : annotations) {
     if (!name.starts_with(kPrefix)) continue;
     const auto setting =

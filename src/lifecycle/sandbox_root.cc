@@ -26,7 +26,6 @@ namespace agentrun::lifecycle {
 namespace {
 
 constexpr std::uint64_t kReadOnly = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-constexpr int kOutDepth = 64;
 
 Result<void> write_own_map(const char* file, std::uint32_t id) {
   return sys::write_file(std::string("/proc/self/") + file, std::to_string(id) + ' ' + std::to_string(id) + " 1");
@@ -168,24 +167,6 @@ Result<void> show_given_root(const SandboxOptions& options, int root, const Sand
   return sys::attach_mount(empty.get(), work->get());
 }
 
-// Ownership of everything below `directory`, and of it last. chown(2) takes the set-id bits of files away.
-Result<void> reclaim(int directory, const std::string& name, int depth) {
-  if (depth > kOutDepth) return refusal("--out", name, "is deeper than " + std::to_string(kOutDepth) + " levels");
-  for (const std::string& entry : TRY(sys::list_directory(directory, "."))) {
-    struct stat attributes {};
-    if (fstatat(directory, entry.c_str(), &attributes, AT_SYMLINK_NOFOLLOW) != 0)
-      return errno_error("stat", name + '/' + entry);
-    if (S_ISDIR(attributes.st_mode)) {
-      const UniqueFd below = TRY(sys::open_at(directory, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-      TRY(reclaim(below.get(), name + '/' + entry, depth + 1));
-    } else if (fchownat(directory, entry.c_str(), getuid(), getgid(), AT_SYMLINK_NOFOLLOW) != 0) {
-      return errno_error("chown", name + '/' + entry);
-    }
-  }
-  if (fchown(directory, getuid(), getgid()) != 0) return errno_error("chown", name);
-  return ok();
-}
-
 }  // namespace
 
 Result<SandboxHost> build_sandbox_root(const SandboxOptions& options, const std::string& mount_point) {
@@ -208,18 +189,6 @@ Result<SandboxHost> build_sandbox_root(const SandboxOptions& options, const std:
     TRY(show_given_root(options, root.get(), host));
   }
   return host;
-}
-
-Result<void> prepare_sandbox_out(const std::string& path, const SandboxHost& host) {
-  const UniqueFd directory = TRY(sys::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  if (!TRY(sys::list_directory(directory.get(), ".")).empty()) return refusal("--out", path, "is not empty");
-  if (fchown(directory.get(), host.uid, host.gid) != 0) return errno_error("chown", path);
-  return ok();
-}
-
-Result<void> reclaim_sandbox_out(const std::string& path) {
-  const UniqueFd directory = TRY(sys::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  return reclaim(directory.get(), path, 0);
 }
 
 }  // namespace agentrun::lifecycle

@@ -14,6 +14,7 @@ Result<void> check_requirements(const oci::Config& config, const Policy& policy,
     if (requirement == "cgroup.memory" && !facts.cgroup_memory) missing = "no memory controller can be had here";
     if (requirement == "cgroup.pids" && !facts.cgroup_pids) missing = "no pids controller can be had here";
     if (requirement == "cgroup.cpu" && !facts.cgroup_cpu) missing = "no cpu controller can be had here";
+    if (requirement == "cgroup.io" && !facts.cgroup_io) missing = "no io controller can be had here";
     if (!missing.empty() && !facts.as_root) {
       missing +=
           ": an ordinary user has what is delegated to him; where systemd has a manager for him (loginctl "
@@ -60,7 +61,7 @@ Result<Effective> harden(const oci::Config& config, const Policy& policy, const 
   harden_hooks(result.hooks, context);
   harden_annotations(result.annotations, context);
 
-  effective.writable = plan_writable(result, context);
+  effective.writable = TRY(plan_writable(result, context));
   effective.empty_network = policy.network.mode == NetworkMode::none;
   effective.seccomp_program = policy.seccomp.program;
   // A cpuset of the config is a mask already.

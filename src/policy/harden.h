@@ -26,6 +26,10 @@ struct SourceFacts {
   std::string real_path;
 };
 
+struct Disk {
+  std::int64_t major = 0, minor = 0;
+};
+
 struct Facts {
   std::string bundle;                          // absolute
   bool as_root = true;                         // the caller is root of the host
@@ -37,6 +41,10 @@ struct Facts {
   bool apparmor_loaded = false;                 // policy.apparmor.profile can be used
   bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true, cgroup_hugetlb = true;  // controllers to be had
   std::vector<std::uint64_t> huge_page_sizes;  // bytes; those that the host has
+  bool cgroup_io = true;                       // the io (v1: blkio) controller
+  bool cgroup_v1_io = false;                   // it is v1's, which does not see writes that go through the page cache
+  std::vector<Disk> disks;                     // of the host; where policy.limits.io has a bound
+  std::string disk_missing;  // why no disk can hold the writable directories, a sentence; empty: one can
 };
 
 // Of an environment variable `before` and `after` are its name only, of a hook its path: values may be secrets.
@@ -58,8 +66,11 @@ std::string print_report(const Report& report);  // JSON
 Result<Report> parse_report(std::string_view json, std::string_view name);
 std::string explain_report(const Report& report);  // a table for people
 
-// What the container may write to when its root is read-only. One tmpfs of `size` holds all of it.
+// What the container may write to when its root is read-only. One file system of `size` holds all of it: a tmpfs, or an
+// ext4 in a file of `directory` on a disk of the host.
 struct Writable {
+  bool disk = false;
+  std::string directory;  // absolute
   std::int64_t size = 0;  // bytes
   std::int64_t inodes = 0;
   std::vector<std::string> empty;     // become empty directories, mode 1777 (/run: 0755)

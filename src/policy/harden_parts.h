@@ -46,12 +46,21 @@ std::optional<std::int64_t> half_of_memory(const oci::Config& config);
 // harden_mounts.cc: after harden_resources, which says how large a tmpfs may be. Never adds, removes or moves a mount:
 // Facts::sources and the open sources of the binds go by index.
 Result<void> harden_mounts(oci::Config& config, const Context& context);
+bool is_bind(const oci::Mount& mount);
+
+// tmpfs.cc: all tmpfs of the config together are at most half of the memory limit, a quarter where the writable store
+// needs memory as well. Where they want more, the larger ones are made smaller.
+void bound_tmpfs(oci::Config& config, const Context& context);
+std::int64_t tmpfs_total(const oci::Config& config);  // bytes, after bound_tmpfs
+
+// harden_io.cc: bounds of each disk. After it a list has one entry for a disk of the host at most.
+void harden_io(std::optional<oci::BlockIoResources>& io, Missing missing, const Context& context);
 
 // bind_source.cc: whether a bind of this source may be there at all, and if the policy lets it be written to.
 enum class BindAccess { readonly, writable };
 Result<BindAccess> judge_bind(const oci::Mount& mount, std::size_t index, const Context& context);
 
 // writable.cc
-std::optional<Writable> plan_writable(const oci::Config& config, const Context& context);
+Result<std::optional<Writable>> plan_writable(const oci::Config& config, const Context& context);
 
 }  // namespace agentrun::policy

@@ -32,6 +32,7 @@ struct BindSource {
 // attached elsewhere cannot even be cloned (open_tree(2): EINVAL): so the caller makes the copies.
 struct BindSources : std::map<std::size_t, BindSource> {
   std::vector<UniqueFd> fds;                // close together: the child, a copy of the caller, writes to few pages
+  UniqueFd store;                           // where the writable directories are on a disk: that, detached
   UniqueFd devices;                         // with a user namespace: a detached tmpfs that has the device nodes
   std::optional<struct rlimit> file_limit;  // RLIMIT_NOFILE as it was; build_root puts it back in the child
 };
