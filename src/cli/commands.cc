@@ -26,6 +26,7 @@ const std::vector<Command>& commands() {
       {"spec", "write a config.json to begin with", spec_command, false},
       {"sandbox", "run one command contained, without an engine", sandbox_command},
       {"policy", "list, show, check and explain policies", policy_command, false},
+      {"doctor", "say what this host can enforce", doctor_command, false},
       {"report", "print what the policy changed for a container", report_command},
       {"version", "print the version", version_command, false},
   };

@@ -42,6 +42,7 @@ Result<int> state_command(const Invocation& call);
 Result<int> kill_command(const Invocation& call);
 Result<int> delete_command(const Invocation& call);
 Result<int> run_command(const Invocation& call);
+Result<int> doctor_command(const Invocation& call);
 Result<int> exec_command(const Invocation& call);
 Result<int> list_command(const Invocation& call);
 Result<int> ps_command(const Invocation& call);

@@ -15,7 +15,9 @@
 #include "cli/commands.h"
 #include "cli/global_options.h"
 #include "cli/options.h"
+#include "lifecycle/owner.h"
 #include "lifecycle/supervisor.h"
+#include "sandbox/labels.h"
 
 namespace agentrun::cli {
 namespace {
@@ -44,8 +46,11 @@ Result<int> run(GlobalOptions& options) {
   if (name == "help") return print(global_help());
   for (const Command& command : commands()) {
     if (name != command.name) continue;
-    // The third killer of what is overdue, should supervisor and systemd both have failed .
-    if (command.touches_containers) lifecycle::sweep_root(options.global.root);
+    if (command.touches_containers) {
+      if (lifecycle::is_host_root()) sandbox::leave_unconfined_profile();
+      // The third killer of what is overdue, should supervisor and systemd both have failed.
+      lifecycle::sweep_root(options.global.root);
+    }
     const Invocation call{options.global, {options.rest.begin() + 1, options.rest.end()}};
     return command.run(call);
   }

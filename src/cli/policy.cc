@@ -12,9 +12,12 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "lifecycle/host_settings.h"
+#include "lifecycle/private_ids.h"
 #include "lifecycle/resolve.h"
 #include "oci/parse.h"
 #include "policy/harden.h"
+#include "policy/settings.h"
 #include "sandbox/rootfs.h"
 #include "sys/file.h"
 
@@ -41,13 +44,16 @@ std::string or_none(const std::optional<T>& value, Printer printer) {
 }
 
 Result<int> list(const Invocation& call) {
-  OptionParser parser("policy list", "", "List the policies that are built in.");
+  OptionParser parser("policy list", "", "List the policies: those that are built in, and the administrator's.");
   const auto parsed = TRY(parser.operands(0, 0).parse(call.arguments));
   if (parsed.help) return print(parser.help());
 
   std::vector<std::array<std::string, 6>> rows{{"NAME", "NETWORK", "DEADLINE", "MEMORY", "CPUS", "PIDS"}};
-  for (const std::string& name : policy::builtin_names()) {
-    const policy::Policy policy = TRY(policy::builtin_policy(name));
+  std::vector<std::string> names = policy::builtin_names();
+  const std::vector<std::string> files = TRY(lifecycle::policy_file_names(call.global));
+  names.insert(names.end(), files.begin(), files.end());
+  for (const std::string& name : names) {
+    const policy::Policy policy = TRY(lifecycle::named_policy(call.global, name));
     rows.push_back({name, name_of(policy.network.mode), or_none(policy.deadline.container, text::print_duration),
                     or_none(policy.limits.memory, text::print_size),
                     or_none(policy.limits.cpus,
@@ -70,25 +76,29 @@ Result<int> list(const Invocation& call) {
 }
 
 Result<int> show(const Invocation& call) {
-  OptionParser parser("policy show", "NAME", "Print a policy that is built in, as JSON.");
+  OptionParser parser("policy show", "NAME", "Print a policy as JSON: one that is built in, or the administrator's.");
   const auto parsed = TRY(parser.operands(1, 1).parse(call.arguments));
   if (parsed.help) return print(parser.help());
   const std::string& name = parsed.operands[0];
-  const std::string_view text = policy::builtin_text(name);
-  if (text.empty()) {
-    return refusal("policy", name,
-                   "no such policy is built in; there are " + text::join(policy::builtin_names(), ", "));
-  }
-  return print(std::string(text) + (text.ends_with('\n') ? "" : "\n"));
+  std::string text(policy::builtin_text(name));
+  if (text.empty()) text = TRY(lifecycle::policy_file(call.global, name)).json;
+  return print(text + (text.ends_with('\n') ? "" : "\n"));
 }
 
 Result<int> check(const Invocation& call) {
   OptionParser parser("policy check", "FILE", "Say whether a file is a policy, and if not, where the first error is.");
+  bool settings = false;
+  parser.flag("settings", settings, "the file is to be agentrun.json, not a policy");
   const auto parsed = TRY(parser.operands(1, 1).parse(call.arguments));
   if (parsed.help) return print(parser.help());
-  const std::string json = TRY(sys::read_file(parsed.operands[0], kPolicySizeLimit));
-  TRY(policy::parse_policy(json, parsed.operands[0]));
-  return print(text::printable(parsed.operands[0]) + ": a policy\n");
+  const std::string& file = parsed.operands[0];
+  const std::string json = TRY(sys::read_file(file, kPolicySizeLimit));
+  if (settings) {
+    TRY(policy::parse_settings(json, file));
+  } else {
+    TRY(policy::parse_policy(json, file, lifecycle::policy_finder(call.global)));
+  }
+  return print(text::printable(file) + (settings ? ": settings\n" : ": a policy\n"));
 }
 
 Result<std::string> absolute(const std::string& path) {
@@ -117,7 +127,12 @@ Result<int> explain(const Invocation& call) {
   const oci::Config config = TRY(oci::parse_config(text, "config.json"));
   const policy::Policy policy = TRY(lifecycle::resolve_policy(global, config.annotations));
   const sandbox::BindSources sources = TRY(sandbox::open_bind_sources(config, bundle));
-  const policy::Facts facts = TRY(lifecycle::gather_facts(global, config, bundle, sources, policy));
+  policy::Facts facts = TRY(lifecycle::gather_facts(global, config, bundle, sources, policy));
+  if (policy::wants_private_ids(config, policy, facts)) {
+    const auto ids = lifecycle::possible_private_ids();
+    if (ids) facts.private_ids = *ids;
+    if (!ids) facts.no_private_ids = ids.error().message();
+  }
   const policy::Effective effective = TRY(policy::harden(config, policy, facts));
   return print(json ? policy::print_report(effective.report) + '\n' : policy::explain_report(effective.report));
 }
@@ -126,7 +141,7 @@ Result<int> explain(const Invocation& call) {
 
 Result<int> policy_command(const Invocation& call) {
   static const std::vector<Command> actions{
-      {"list", "list the policies that are built in", list},
+      {"list", "list the policies", list},
       {"show", "print one of them", show},
       {"check", "check a policy file", check},
       {"explain", "say what a policy would change in a bundle", explain},

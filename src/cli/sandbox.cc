@@ -24,6 +24,7 @@
 #include "lifecycle/store.h"
 #include "sandbox/labels.h"
 #include "sys/file.h"
+#include "sys/landlock.h"
 
 namespace agentrun::cli {
 namespace {
@@ -129,7 +130,8 @@ Result<std::string> make_id() {
 
 Mechanisms find_mechanisms(const policy::Policy& policy) {
   Mechanisms found;
-  found.apparmor = !policy.apparmor.profile.empty() && sandbox::apparmor_profile_loaded(policy.apparmor.profile);
+  found.apparmor = sandbox::apparmor_profile_loaded(policy.apparmor);
+  found.landlock = sys::landlock_abi() >= policy::kLandlockFiles;
   return found;
 }
 
@@ -158,13 +160,16 @@ Result<int> contain(const Request& request, lifecycle::Global global) {
   global.cgroup_manager = lifecycle::manager_for_caller(global.cgroup_manager);
   const std::string bundle = TRY(mount_point(global));
   const lifecycle::SandboxHost host = TRY(lifecycle::build_sandbox_root(request.sandbox, bundle));
-  const oci::Config config = lifecycle::make_sandbox_config(request.sandbox, host);
+  oci::Config config = lifecycle::make_sandbox_config(request.sandbox, host);
   global.writable_sources = lifecycle::writable_sources(request.sandbox);
   if (request.out) global.writable_directories = {lifecycle::kSandboxOut};
 
   const policy::Policy policy = TRY(lifecycle::resolve_policy(global, config.annotations));
   if (request.out && !policy.workdir.writable) {
     return refusal("--out", request.out->path, "policy " + policy.name + " has no writable directories");
+  }
+  if (lifecycle::add_sandbox_user_namespace(config, host, policy)) {
+    TRY(lifecycle::make_mount_points(config, host));
   }
   const std::vector<Enforced> enforced = list_enforced(policy, config, find_mechanisms(policy));
   if (request.explain) {

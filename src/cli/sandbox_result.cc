@@ -35,10 +35,14 @@ void add_limits(std::vector<Enforced>& list, const policy::Policy& policy) {
   if (limits.nofile) list.push_back({"open files: " + std::to_string(*limits.nofile), "rlimit"});
 }
 
-void add_files(std::vector<Enforced>& list, const policy::Policy& policy, const oci::Config& config) {
+void add_files(std::vector<Enforced>& list, const policy::Policy& policy, const oci::Config& config, bool landlock) {
   if (config.root.readonly) list.push_back({"files: the root is read-only", "mount namespace and read-only mounts"});
   if (policy.workdir.writable)
     list.push_back({"files: what is written vanishes", "one file system and overlays, limited in size"});
+  // Under a root that can be written to, Landlock holds no files.
+  if (policy.landlock.files && landlock && (config.root.readonly || policy.rootfs.readonly)) {
+    list.push_back({"files: no write but there, to binds that may be written to, /dev and /proc", "Landlock"});
+  }
 }
 
 }  // namespace
@@ -51,7 +55,7 @@ std::vector<Enforced> list_enforced(const policy::Policy& policy, const oci::Con
   if (has_namespace(config, oci::NamespaceType::pid)) {
     list.push_back({"processes: only its own are seen", "pid, ipc, uts and cgroup namespaces"});
   }
-  add_files(list, policy, config);
+  add_files(list, policy, config, mechanisms.landlock);
   if (config.process && config.process->user.uid != 0) {
     list.push_back(
         {"user: " + std::to_string(config.process->user.uid) + ", no privileges", "no capabilities, no_new_privs"});

@@ -21,6 +21,7 @@ struct Enforced {
 // What the host has; a mechanism that is missing is not claimed.
 struct Mechanisms {
   bool apparmor = false;  // the policy's profile is loaded
+  bool landlock = false;  // of a version that can hold files
 };
 
 // Of the policy as resolved for this sandbox. What the policy requires and the host lacks has been refused before; what

@@ -29,7 +29,8 @@ Result<oci::State> state(const Global& global, const std::string& id);
 Result<std::vector<oci::State>> list(const Global& global);
 
 // The annotations of `state` and `list` are the config's and ours: org.agentrun.policy, .backend, .report (path of the
-// report), .deadline (RFC 3339; before start its length), .exit.reason.
+// report), .deadline (RFC 3339; before start its length), .exit.reason, .userns
+// ("uids 100000-165535, gids 100000-165535": those of the host that only this container has).
 Result<void> pause(const Global& global, const std::string& id);
 Result<void> resume(const Global& global, const std::string& id);
 Result<void> update(const Global& global, const std::string& id, const oci::Resources& resources);

@@ -18,6 +18,7 @@
 #include "lifecycle/foreground.h"
 #include "lifecycle/handover.h"
 #include "lifecycle/making.h"
+#include "lifecycle/private_ids.h"
 #include "lifecycle/store.h"
 #include "oci/parse.h"
 #include "policy/harden.h"
@@ -27,6 +28,7 @@
 #include "sandbox/identity.h"
 #include "sandbox/labels.h"
 #include "sys/file.h"
+#include "sys/landlock.h"
 #include "sys/process.h"
 #include "sys/socket.h"
 
@@ -136,6 +138,8 @@ class Executor {
     TRY(sandbox::check_labels(process_));
     // Its notices are written here, where the log file is.
     if (process_.capabilities) TRY(sandbox::resolve_capabilities(*process_.capabilities));
+    // The container's own, with the additions as they are now: they only deny, so that it is never less.
+    filters_ = TRY(plan_filters(config_.linux, policy_.seccomp.program));
     target_ = TRY(sys::open_process(record_.process));
     if (!target_) return refusal("exec", options_.id, "container not running");
     if (!options_.console_socket.empty()) {
@@ -155,7 +159,12 @@ class Executor {
     request_.linux_config = &config_.linux;
     request_.target = record_.process.pid;
     request_.target_pidfd = target_.get();
-    request_.programs = TRY(filters_for(store_, config_.linux, policy_.seccomp.program));
+    policy::Facts facts;
+    facts.landlock_abi = sys::landlock_abi();
+    landlock_ = TRY(policy::landlock_for_exec(config_, policy_, facts));
+    if (landlock_) request_.landlock = &*landlock_;
+    request_.rootfs = record_.rootfs;
+    request_.programs = TRY(filters_for(store_, config_.linux, filters_));
     TRY(connect_agent());
     request_.place = [this](pid_t pid) { return place(pid); };
     auto joined = native::join(request_);
@@ -217,6 +226,7 @@ class Executor {
     if (oci::find_namespace(config_, oci::NamespaceType::user) != nullptr) {
       sandbox::raise_hard_limits(pid, process_.rlimits);
     }
+    if (record_.private_ids) TRY(give_streams(*record_.private_ids, process_.user));
     TRY(sandbox::join_cgroup(cgroup_, pid, request_.cgroup.valid()));
     if (policy_.limits.cpu_mask) TRY(sandbox::copy_affinity(record_.process.pid, pid));
     if (policy_.audit.enable) TRY(append_audit("exec", options_.id, exec_fields(record_, process_, pid)));
@@ -230,6 +240,8 @@ class Executor {
   oci::Config config_;
   policy::Policy policy_;
   oci::Process process_;
+  std::optional<policy::LandlockRules> landlock_;
+  FilterPlan filters_;
   UniqueFd target_;
   native::JoinRequest request_;
   sandbox::CgroupLocation cgroup_;

@@ -14,6 +14,7 @@
 #include "sandbox/labels.h"
 #include "sandbox/namespaces.h"
 #include "sys/file.h"
+#include "sys/landlock.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -91,7 +92,8 @@ sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked) {
 policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgroups_path) {
   policy::Facts facts;
   facts.as_root = is_host_root();
-  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = facts.cgroup_hugetlb = facts.cgroup_io = false;
+  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = facts.cgroup_hugetlb = false;
+  facts.cgroup_kill = facts.cgroup_io = false;
   // No hierarchy at all is no controller: a policy that requires one refuses, one that does not goes on.
   if (const auto controllers = sandbox::available_controllers(manager, cgroups_path)) {
     facts.cgroup_memory = controllers->memory;
@@ -101,8 +103,12 @@ policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgro
     facts.cgroup_hugetlb = controllers->hugetlb;
     facts.cgroup_io = controllers->io;
     facts.cgroup_v1_io = controllers->io && !controllers->unified;
+    facts.cgroup_kill = controllers->kill;
   }
+  facts.landlock_abi = sys::landlock_abi();
   facts.huge_page_sizes = huge_page_sizes();
+  facts.selinux_enabled = sandbox::selinux_enabled();
+  facts.systemd_scope = manager == sandbox::CgroupManager::systemd;
   return facts;
 }
 
@@ -128,15 +134,18 @@ Result<policy::Facts> gather_facts(const Global& global, const oci::Config& conf
                                    const sandbox::BindSources& sources, const policy::Policy& policy) {
   policy::Facts facts = host_facts(global.cgroup_manager, config.linux.cgroups_path);
   facts.bundle = bundle;
-  for (const auto& [index, source] : sources) facts.sources[index] = source.facts;
+  for (const auto& [index, source] : sources) facts.sources.emplace_hint(facts.sources.end(), index, source.facts);
   const UserDirectories user = user_directories();
   facts.trusted_sources = engine_stores(is_host_root() ? nullptr : &user);
   const policy::IoLimits& io = policy.limits.io;
   if (io.read_bps || io.write_bps || io.read_iops || io.write_iops) facts.disks = find_disks();
   facts.disk_missing = find_disk_missing(policy.workdir);
   facts.namespaces_of_host = sandbox::joined_from_host(config);
-  const std::string& profile = policy.apparmor.profile;
-  facts.apparmor_loaded = !profile.empty() && sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(profile);
+  if (facts.as_root && policy.user.userns == policy::UserNamespace::automatic &&
+      TRY(sandbox::joins_host_root(config))) {
+    facts.namespaces_of_host.emplace_back("user");
+  }
+  facts.apparmor_loaded = sandbox::apparmor_enabled() && sandbox::apparmor_profile_loaded(policy.apparmor);
   return facts;
 }
 

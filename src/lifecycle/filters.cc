@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <iterator>
 #include <utility>
 
 #include "sys/socket.h"
@@ -20,10 +21,37 @@ bool notifies(const oci::Seccomp& profile) {
                      [](const oci::SeccompRule& rule) { return rule.action == kNotify; });
 }
 
+// Does it answer a call with more than an errno? Not asked of calls by ABIs that it does not list: ours kills those
+// too.
+bool kills(const oci::Seccomp& profile) {
+  const auto harsh = [](const std::string& action) {
+    return action.starts_with("SCMP_ACT_KILL") || action == "SCMP_ACT_TRAP";
+  };
+  return harsh(profile.default_action) || std::any_of(profile.syscalls.begin(), profile.syscalls.end(),
+                                                      [&](const auto& rule) { return harsh(rule.action); });
+}
+
 }  // namespace
 
+Result<FilterPlan> plan_filters(const oci::Linux& linux_config, const std::string& program) {
+  FilterPlan plan;
+  if (program.empty()) return plan;
+  plan.additions = TRY(read_seccomp_additions());
+  plan.ours = TRY(sandbox::builtin_seccomp(program));
+  auto additions = TRY(compile_additions(plan.additions));
+  std::move(additions.begin(), additions.end(), std::back_inserter(plan.ours));
+  sandbox::SeccompSides sides;
+  const auto& profile = linux_config.seccomp;
+  sides.config_denies = profile && sandbox::denies_seccomp_call(*profile);
+  sides.config_listens = profile && notifies(*profile);
+  sides.ours_deny = deny_seccomp_call(plan.additions);
+  plan.order = TRY(sandbox::seccomp_order(sides));
+  plan.one_program = plan.order == sandbox::SeccompOrder::config_first && !(profile && kills(*profile));
+  return plan;
+}
+
 Result<std::vector<sandbox::SeccompProgram>> filters_for(const Store& store, const oci::Linux& linux_config,
-                                                         const std::string& ours) {
+                                                         const FilterPlan& plan) {
   const auto& profile = linux_config.seccomp;
   std::vector<sandbox::SeccompProgram> programs;
   if (profile) {
@@ -31,10 +59,11 @@ Result<std::vector<sandbox::SeccompProgram>> filters_for(const Store& store, con
     programs.push_back(
         TRY(cache ? sandbox::cached_seccomp(*profile, cache->get()) : sandbox::compile_seccomp(*profile)));
   }
-  if (ours.empty()) return programs;
-  auto builtin = TRY(sandbox::builtin_seccomp(ours));
-  return sandbox::stack_seccomp(std::move(programs), profile && sandbox::denies_seccomp_call(*profile),
-                                std::move(builtin));
+  programs = sandbox::stack_seccomp(plan.order, std::move(programs), plan.ours);
+  if (!plan.one_program) return programs;
+  auto merged = sandbox::merge_seccomp(programs);
+  if (!merged) return programs;
+  return std::vector<sandbox::SeccompProgram>{std::move(*merged)};
 }
 
 Result<UniqueFd> connect_listener(const oci::Linux& linux_config, const oci::State& state) {

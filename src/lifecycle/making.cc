@@ -12,19 +12,24 @@
 #include "backend/native/seal.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "lifecycle/audit.h"
 #include "lifecycle/audit_events.h"
+#include "lifecycle/cpu_table.h"
 #include "lifecycle/descriptors.h"
 #include "lifecycle/filters.h"
+#include "lifecycle/guard.h"
 #include "lifecycle/handover.h"
 #include "lifecycle/hooks.h"
+#include "lifecycle/host_settings.h"
 #include "lifecycle/notify.h"
 #include "lifecycle/owner.h"
+#include "lifecycle/private_ids.h"
 #include "lifecycle/resolve.h"
 #include "lifecycle/supervisor.h"
+#include "lifecycle/trusted_file.h"
 #include "oci/parse.h"
-#include "sandbox/affinity.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/disk_store.h"
@@ -32,6 +37,7 @@
 #include "sandbox/labels.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/net_devices.h"
+#include "sandbox/private_root.h"
 #include "sandbox/rootless.h"
 #include "sandbox/sysctl.h"
 #include "sys/file.h"
@@ -55,12 +61,15 @@ std::string rootfs_path(const oci::Config& config, const std::string& bundle) {
 // Everything about a container before any of it is made: whatever is refused is refused here, with nothing to undo.
 struct Plan {
   std::string bundle;
+  policy::Settings settings;
   policy::Policy policy;
   policy::Effective effective;
   sandbox::BindSources sources;
   sandbox::NamespacePlan namespaces;
   sandbox::CgroupRequest cgroup;
+  std::optional<Reservation> ids;
   Descriptors descriptors;
+  FilterPlan filters;
   UniqueFd rootfs, console_socket, seccomp_listener, notify;
   std::string rootfs_path;
 };
@@ -107,6 +116,16 @@ Result<void> connect_services(const CreateOptions& options, Plan& plan) {
   return ok();
 }
 
+Result<void> add_filters(Plan& plan) {
+  plan.filters = TRY(plan_filters(plan.effective.config.linux, plan.effective.seccomp_program));
+  for (const SeccompAddition& addition : plan.filters.additions) {
+    plan.effective.report.notes.push_back("seccomp addition " + addition.file +
+                                          (addition.cve.empty() ? "" : " (" + addition.cve + ")") + " denies " +
+                                          text::join(addition.syscalls, ", "));
+  }
+  return ok();
+}
+
 // Every process in the container ends with it, whoever started it. A shorter time for exec alone has no killer of its
 // own yet, and a limit that is not enforced must not be promised.
 Result<void> check_exec_deadline(const policy::Effective& effective) {
@@ -116,18 +135,60 @@ Result<void> check_exec_deadline(const policy::Effective& effective) {
                  "a deadline of exec that is shorter than the container's is not enforced by this version");
 }
 
-Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::Config config) {
+// Where there is no range, harden refuses with the reason.
+void reserve_ids(const Store& store, const std::string& id, const oci::Config& config, Plan& plan,
+                 policy::Facts& facts) {
+  if (!policy::wants_private_ids(config, plan.policy, facts)) return;
+  const auto ids = reserve_private_ids(store, id);
+  if (ids) {
+    plan.ids.emplace(*ids, store.path(), id);
+    facts.private_ids = *ids;
+  } else {
+    facts.no_private_ids = ids.error().message();
+  }
+}
+
+// Once the root is known.
+Result<void> map_ids(Plan& plan) {
+  if (!plan.effective.private_ids) return ok();
+  const auto unmapped = TRY(
+      sandbox::map_private_ids(plan.sources, plan.effective.config, plan.rootfs.get(), plan.rootfs_path, plan.bundle));
+  for (const auto& [index, reason] : unmapped) policy::withdraw_idmap(plan.effective, index, reason);
+  trace::step("ids mapped");
+  return ok();
+}
+
+// What is left of the hooks runs as the caller, on the host: its directories are named by path, so nobody else may be
+// able to put another program there.
+Result<void> check_hooks(const Plan& plan) {
+  if (!plan.policy.hooks.refuse_config) return ok();
+  const oci::Hooks& hooks = plan.effective.config.hooks;
+  for (const auto* list : {&hooks.prestart, &hooks.create_runtime, &hooks.create_container, &hooks.start_container,
+                           &hooks.poststart, &hooks.poststop}) {
+    for (const oci::Hook& hook : *list) TRY(check_trusted_program("hook", hook.path));
+  }
+  return ok();
+}
+
+Result<Plan> make_plan(const Store& store, const Global& global, const CreateOptions& options, oci::Config config) {
   Plan plan;
   plan.descriptors = TRY(passed_descriptors(options.preserve_fds));
   const std::vector<std::string> rootless = sandbox::add_user_namespace(config);
   plan.bundle = TRY(absolute(options.bundle));
-  plan.policy = TRY(resolve_policy(global, config.annotations));
+  plan.settings = TRY(load_settings(global));
+  plan.policy = TRY(resolve_policy(global, plan.settings, config.annotations));
   plan.sources = TRY(sandbox::open_bind_sources(config, plan.bundle));
-  const policy::Facts facts = TRY(gather_facts(global, config, plan.bundle, plan.sources, plan.policy));
+  policy::Facts facts = TRY(gather_facts(global, config, plan.bundle, plan.sources, plan.policy));
+  reserve_ids(store, options.id, config, plan, facts);
   plan.effective = TRY(harden_or_record(options.id, config, plan, facts));
   std::copy(rootless.begin(), rootless.end(), std::back_inserter(plan.effective.report.notes));
+  if (is_pod_sandbox(global, plan.settings, config.annotations)) {
+    plan.effective.report.notes.push_back("no deadline: the pause container of a pod (agentrun.json, /roots)");
+  }
   trace::step("policy");
+  TRY(check_hooks(plan));
   TRY(check_exec_deadline(plan.effective));
+  TRY(add_filters(plan));
   plan.namespaces = TRY(sandbox::plan_namespaces(plan.effective.config));
   // A pid namespace that others live in: they see our process before its execve.
   const oci::Namespace* pid = oci::find_namespace(plan.effective.config, oci::NamespaceType::pid);
@@ -135,6 +196,7 @@ Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::
   TRY(sandbox::check_sysctls(plan.effective.config));
   plan.rootfs = TRY(sys::open(rootfs_path(plan.effective.config, plan.bundle), O_PATH | O_DIRECTORY));
   plan.rootfs_path = TRY(sys::path_of(plan.rootfs.get()));
+  TRY(map_ids(plan));
   if (!options.console_socket.empty()) {
     if (!config.process || !config.process->terminal) {
       return refusal("open", "console socket " + options.console_socket, "process.terminal is not set");
@@ -148,6 +210,7 @@ Result<Plan> make_plan(const Global& global, const CreateOptions& options, oci::
   plan.cgroup.cgroups_path = plan.effective.config.linux.cgroups_path;
   plan.cgroup.annotations = plan.effective.config.annotations;
   plan.cgroup.deadline_us = plan.effective.deadline;
+  TRY(place_below_guard(plan.settings.guard, plan.cgroup, plan.effective.report.notes));
   trace::step("plan");
   return plan;
 }
@@ -162,17 +225,18 @@ Record new_record(const CreateOptions& options, const Plan& plan) {
   record.annotations = plan.effective.config.annotations;
   record.policy = plan.effective.policy;
   record.audit = plan.effective.audit;
+  record.private_ids = plan.effective.private_ids;
   record.deadline.length_us = plan.effective.deadline.value_or(0);
   record.deadline.created_us = plan.effective.created_deadline.value_or(0);
   return record;
 }
 
-// What the container's id 0 is on the host.
+// What the container's root is on the host; where it maps no 0 (a sandbox of one user), whom it does map.
 std::uint32_t host_root(const std::vector<oci::IdMapping>& mappings) {
   for (const oci::IdMapping& mapping : mappings) {
     if (mapping.container_id == 0) return mapping.host_id;
   }
-  return 0;
+  return mappings.empty() ? 0 : mappings.front().host_id;
 }
 
 // Makes what was planned. Intent first, then cgroup and process.
@@ -182,23 +246,25 @@ class Maker {
       : store_(store), options_(options), plan_(plan), making_(making) {}
 
   Result<void> make() {
-    making_.effective = plan_.effective;
     making_.record = new_record(options_, plan_);
     TRY(plan_cgroup());
     if (plan_.notify) TRY(give_notify_socket());
     native::LaunchRequest request = TRY(launch_request());
     making_.launched = TRY(native::launch(request));
     TRY(write_state());
+    making_.effective = std::move(plan_.effective);
     return ok();
   }
 
  private:
   Result<void> plan_cgroup() {
+    if (guarded()) TRY(sandbox::set_guard(plan_.cgroup.manager, cgroup_guard(plan_.settings.guard)));
     making_.record.cgroup = TRY(sandbox::plan_cgroup(plan_.cgroup));
     Intent intent;
     intent.id = options_.id;
     intent.creator = {getpid(), TRY(sys::start_time(getpid())), TRY(sys::boot_id())};
     intent.cgroup = making_.record.cgroup;
+    intent.private_ids = making_.record.private_ids;
     TRY(making_.container.write_intent(intent));
     trace::step("intent");
     TRY(sandbox::create_cgroup(making_.record.cgroup, plan_.cgroup, resources()));
@@ -207,6 +273,11 @@ class Maker {
     TRY(making_.container.write_intent(intent));
     trace::step("cgroup");
     return ok();
+  }
+
+  bool guarded() const {
+    const policy::Guard& guard = plan_.settings.guard;
+    return guard_holds(guard) && (guard.memory || guard.pids);
   }
 
   Result<void> give_notify_socket() {
@@ -278,13 +349,15 @@ class Maker {
       }
       TRY(sandbox::attach_process(making_.record.cgroup, plan_.cgroup, pid, cloned_into_ && request.cgroup,
                                   resources()));
-      if (plan_.effective.cpu_mask_width) TRY(sandbox::narrow_affinity(pid, *plan_.effective.cpu_mask_width));
+      if (guarded()) TRY(sandbox::check_guard(making_.record.cgroup, cgroup_guard(plan_.settings.guard)));
+      if (plan_.effective.cpu_mask_width) TRY(narrow_affinity(store_, pid, *plan_.effective.cpu_mask_width));
       TRY(set_oom_score(pid));
+      if (making_.record.private_ids && config.process) {
+        TRY(give_streams(*making_.record.private_ids, config.process->user));
+      }
       return move_net_devices(pid);
     };
-    request.parent.programs = [this] {
-      return filters_for(store_, plan_.effective.config.linux, plan_.effective.seccomp_program);
-    };
+    request.parent.programs = [this] { return filters_for(store_, plan_.effective.config.linux, plan_.filters); };
     request.parent.meanwhile = [this](pid_t pid) { return meanwhile(pid); };
     const oci::Hooks& hooks = plan_.effective.config.hooks;
     if (!hooks.prestart.empty() || !hooks.create_runtime.empty()) {
@@ -385,6 +458,9 @@ Making::~Making() {
   }
   if (!pid_file.empty()) unlink(pid_file.c_str());
   report_left("state", container.remove());
+  if (!record.private_ids) return;
+  const auto root = sys::path_of(container.root());
+  if (root) report_left("ids", release_private_ids(*record.private_ids, *root, record.id));
 }
 
 oci::State hook_state(const Record& record, oci::Status status, pid_t pid) {
@@ -408,13 +484,16 @@ Result<oci::Config> read_config(const CreateOptions& options) {
 }
 
 Result<std::unique_ptr<Making>> make_container(const Global& global, const CreateOptions& options,
-                                               const oci::Config& config) {
+                                               oci::Config config) {
   TRY(check_id(options.id));
   const Store store = TRY(Store::open(global.root));
-  Plan plan = TRY(make_plan(global, options, config));
+  Plan plan = TRY(make_plan(store, global, options, std::move(config)));
+  UniqueFd room = TRY(enter_guard(plan.settings.guard));
   auto making = std::make_unique<Making>(TRY(store.create(options.id)));
+  room.reset();  // it is counted from now on
   trace::step("state directory");
   TRY(Maker(store, options, plan, *making).make());
+  if (plan.ids && making->record.private_ids) plan.ids->keep();
   return making;
 }
 

@@ -45,6 +45,14 @@ std::optional<uid_t> outer_uid(std::string_view uid_map, uid_t uid) {
 
 uid_t caller_uid() { return outer_uid(own_uid_map(), geteuid()).value_or(geteuid()); }
 
+Result<bool> is_administrators(const std::string& real_path, uid_t owner) {
+  constexpr uid_t kUnmapped = 65534;  // /proc/sys/kernel/overflowuid
+  const auto outer = outer_uid(TRY(sys::read_file("/proc/self/uid_map")), owner);
+  if (outer == uid_t{0}) return true;
+  if (owner != kUnmapped || outer == owner) return false;
+  return text::path_within(real_path, "/etc") || text::path_within(real_path, "/usr");
+}
+
 std::string home_directory() {
   const char* home = std::getenv("HOME");
   if (home != nullptr && home[0] == '/') return text::clean_path(home);

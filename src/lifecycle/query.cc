@@ -22,6 +22,14 @@ std::string deadline_text(const Deadline& deadline) {
   return deadline.length_us > 0 ? text::print_duration(deadline.length_us) : std::string();
 }
 
+std::string ids_text(const std::optional<policy::PrivateIds>& ids) {
+  if (!ids) return {};
+  const auto range = [&](std::uint32_t first) {
+    return std::to_string(first) + "-" + std::to_string(first + (ids->size - 1));
+  };
+  return "uids " + range(ids->uid) + ", gids " + range(ids->gid);
+}
+
 // A directory without a record: create is at it, or was killed in the middle. What is left is of no process any more,
 // so an engine may delete it.
 Result<oci::State> state_without_record(const Container& container) {
@@ -54,6 +62,7 @@ Result<oci::State> state_of(const Store& store, const Container& container) {
   put(state.annotations, "backend", record->backend);
   put(state.annotations, "report", store.path() + "/" + record->id + "/report.json");
   put(state.annotations, "deadline", deadline_text(record->deadline));
+  put(state.annotations, "userns", ids_text(record->private_ids));
   std::string reason = record->exit_reason;
   if (record->kill_pending) reason += " (kill pending)";
   put(state.annotations, "exit.reason", reason);

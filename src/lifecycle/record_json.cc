@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -88,6 +89,12 @@ class Fields {
     }
     if (!value->is_object()) return wrong(key, "expected an object");
     return Fields(value->get_object(), name_, pointer_ + "/" + key);
+  }
+
+  // null counts as absent.
+  bool has(const char* key) const {
+    const json::value* value = object_.if_contains(key);
+    return value != nullptr && !value->is_null();
   }
 
   Result<void> require(const char* key) const {
@@ -188,6 +195,28 @@ Result<sandbox::CgroupLocation> read_cgroup(const Fields& fields) {
   return location;
 }
 
+json::value ids_value(const std::optional<policy::PrivateIds>& ids) {
+  if (!ids) return nullptr;
+  return json::object{{"uid", ids->uid}, {"gid", ids->gid}, {"size", ids->size}};
+}
+
+Result<std::optional<policy::PrivateIds>> read_ids(const Fields& fields) {
+  std::optional<policy::PrivateIds> ids;
+  if (!fields.has("private_ids")) return ids;
+  const Fields object = TRY(fields.object("private_ids", true));
+  std::array<std::uint64_t, 3> numbers{};
+  constexpr std::array<const char*, 3> kKeys = {"uid", "gid", "size"};
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    TRY(object.read(kKeys[i], numbers[i]));
+    if (numbers[i] == 0 || numbers[i] > std::numeric_limits<std::uint32_t>::max()) {
+      return object.wrong(kKeys[i], "not an id");
+    }
+  }
+  ids = policy::PrivateIds{static_cast<std::uint32_t>(numbers[0]), static_cast<std::uint32_t>(numbers[1]),
+                           static_cast<std::uint32_t>(numbers[2])};
+  return ids;
+}
+
 Result<void> require_id(const Fields& fields, std::string& id) {
   TRY(fields.require("id"));
   TRY(fields.read("id", id));
@@ -220,7 +249,8 @@ std::string print_record(const Record& record) {
                                {"exit_reason", record.exit_reason},
                                {"kill_pending", record.kill_pending},
                                {"console", record.console},
-                               {"audit", record.audit}};
+                               {"audit", record.audit},
+                               {"private_ids", ids_value(record.private_ids)}};
   return json::serialize(object);
 }
 
@@ -252,6 +282,7 @@ Result<Record> parse_record(std::string_view text, std::string_view name) {
   TRY(fields.read("kill_pending", record.kill_pending));
   TRY(fields.read("console", record.console));
   TRY(fields.read("audit", record.audit));
+  record.private_ids = TRY(read_ids(fields));
   return record;
 }
 
@@ -259,7 +290,8 @@ std::string print_intent(const Intent& intent) {
   return json::serialize(json::object{{"format", kStateFormat},
                                       {"id", intent.id},
                                       {"creator", process_object(intent.creator)},
-                                      {"cgroup", cgroup_object(intent.cgroup)}});
+                                      {"cgroup", cgroup_object(intent.cgroup)},
+                                      {"private_ids", ids_value(intent.private_ids)}});
 }
 
 Result<Intent> parse_intent(std::string_view text, std::string_view name) {
@@ -271,6 +303,7 @@ Result<Intent> parse_intent(std::string_view text, std::string_view name) {
   intent.creator = TRY(read_process(creator));
   const Fields cgroup = TRY(fields.object("cgroup", true));
   intent.cgroup = TRY(read_cgroup(cgroup));
+  intent.private_ids = TRY(read_ids(fields));
   return intent;
 }
 

@@ -6,6 +6,7 @@
 #include "lifecycle/control.h"
 #include "lifecycle/hooks.h"
 #include "lifecycle/liveness.h"
+#include "lifecycle/private_ids.h"
 #include "lifecycle/reports.h"
 #include "lifecycle/supervisor.h"
 #include "sys/process.h"
@@ -20,6 +21,7 @@ struct Remains {
   std::optional<Record> record;
   sandbox::CgroupLocation cgroup;
   sys::ProcessId creator;  // pid 0: unknown, or not of interest
+  std::optional<policy::PrivateIds> private_ids;
 };
 
 // `force`: a record that cannot be read is no reason to keep what it describes; the intent names the cgroup too.
@@ -28,6 +30,7 @@ Result<Remains> remains_of(const Container& container, bool force) {
   auto record = container.record();
   if (record) {
     remains.cgroup = record->cgroup;
+    remains.private_ids = record->private_ids;
     remains.record = std::move(*record);
     return remains;
   }
@@ -35,6 +38,7 @@ Result<Remains> remains_of(const Container& container, bool force) {
   if (const auto intent = container.intent()) {
     remains.cgroup = intent->cgroup;
     remains.creator = intent->creator;
+    remains.private_ids = intent->private_ids;
   } else if (intent.error().code != ENOENT && !force) {
     return intent.error();
   }
@@ -130,7 +134,10 @@ Result<void> take_apart(const Store& store, Container& container, bool force) {
     run_poststop(container, *remains.record);
   }
   if (const auto kept = keep_report(container); !kept) log::write(log::Level::warning, kept.error().message());
-  return container.remove();
+  TRY(container.remove());
+  // Last: while the container says that it has the ids, nobody else does.
+  if (remains.private_ids) TRY(release_private_ids(*remains.private_ids, store.path(), container.id()));
+  return ok();
 }
 
 }  // namespace

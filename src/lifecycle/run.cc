@@ -43,8 +43,8 @@ void add_usage(const Record& record, const rusage& usage, Outcome& outcome) {
 }
 
 Result<std::unique_ptr<Making>> make_and_start(const Global& global, const RunOptions& options,
-                                               const oci::Config& config) {
-  auto making = TRY(make_container(global, options.create, config));
+                                               oci::Config config) {
+  auto making = TRY(make_container(global, options.create, std::move(config)));
   if (options.before_start) TRY(options.before_start(making->launched.pid));
   TRY(start_container(making->container, making->record, making->effective.config, making->effective.audit,
                       [&] { return native::start_now(making->launched); }));
@@ -72,11 +72,11 @@ Result<Outcome> wait_for(Foreground& foreground, Making& making) {
   return outcome;
 }
 
-Result<Outcome> run_here(const Global& global, const RunOptions& options, const oci::Config& config) {
+Result<Outcome> run_here(const Global& global, const RunOptions& options, oci::Config config) {
   // Processes that the container's own leave behind come to us and end with the container, not to init.
   if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) return errno_error("set", "child subreaper");
   Foreground foreground = TRY(Foreground::open());
-  auto making = TRY(make_and_start(global, options, config));
+  auto making = TRY(make_and_start(global, options, std::move(config)));
   auto outcome = wait_for(foreground, *making);
   if (!options.keep) {
     making.reset();
@@ -93,16 +93,16 @@ Result<Outcome> run_config(const Global& global, const RunOptions& options, cons
 }
 
 Result<int> run(const Global& global, const RunOptions& options) {
-  const oci::Config config = TRY(read_config(options.create));
+  oci::Config config = TRY(read_config(options.create));
   if (!config.process) return refusal("run", options.create.id, "the config has no process");
   if (options.detach) {
     if (config.process->terminal && options.create.console_socket.empty()) {
       return refusal("run", options.create.id, "process.terminal with --detach needs --console-socket");
     }
-    TRY(make_and_start(global, options, config));
+    TRY(make_and_start(global, options, std::move(config)));
     return 0;
   }
-  const Outcome outcome = TRY(run_here(global, options, config));
+  const Outcome outcome = TRY(run_here(global, options, std::move(config)));
   return outcome.code;
 }
 

@@ -98,17 +98,19 @@ oci::Process process(const SandboxOptions& options, const SandboxHost& host) {
   return result;
 }
 
+void map_own_id(oci::Linux& linux_config, const SandboxHost& host) {
+  linux_config.namespaces.push_back({oci::NamespaceType::user, {}});
+  linux_config.uid_mappings.push_back({host.uid, host.uid, 1});
+  linux_config.gid_mappings.push_back({host.gid, host.gid, 1});
+}
+
 oci::Linux linux_part(const SandboxOptions& options, const SandboxHost& host) {
   oci::Linux result;
   for (const oci::NamespaceType type : {oci::NamespaceType::pid, oci::NamespaceType::network, oci::NamespaceType::mount,
                                         oci::NamespaceType::ipc, oci::NamespaceType::uts, oci::NamespaceType::cgroup}) {
     result.namespaces.push_back({type, {}});
   }
-  if (host.user_namespace) {
-    result.namespaces.push_back({oci::NamespaceType::user, {}});
-    result.uid_mappings.push_back({host.uid, host.uid, 1});
-    result.gid_mappings.push_back({host.gid, host.gid, 1});
-  }
+  if (host.user_namespace) map_own_id(result, host);
   result.resources = resources(options, host);
   result.masked_paths = {"/proc/acpi",       "/proc/asound",        "/proc/interrupts",  "/proc/kcore",
                          "/proc/keys",       "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
@@ -160,6 +162,13 @@ oci::Config make_sandbox_config(const SandboxOptions& options, const SandboxHost
     config.mounts.push_back(make_bind(bind.source, bind.destination, bind.writable));
   }
   return config;
+}
+
+bool add_sandbox_user_namespace(oci::Config& config, const SandboxHost& host, const policy::Policy& policy) {
+  if (policy.user.userns != policy::UserNamespace::automatic) return false;
+  if (oci::find_namespace(config, oci::NamespaceType::user) != nullptr) return false;
+  map_own_id(config.linux, host);
+  return true;
 }
 
 std::vector<std::string> writable_sources(const SandboxOptions& options) {

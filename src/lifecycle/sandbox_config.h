@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "oci/config.h"
+#include "policy/policy.h"
 
 namespace agentrun::lifecycle {
 
@@ -57,6 +58,10 @@ struct SandboxHost {
 // All paths of `options` are absolute and without symlinks. Limits are both in the config and as org.agentrun.*
 // annotations: what the policy does not allow is an error that names it, instead of a cut in silence.
 oci::Config make_sandbox_config(const SandboxOptions& options, const SandboxHost& host);
+
+// Under user.userns "auto": a user namespace in which the program's id, which no one else on the host has, is itself
+// and there is no other. Nothing has to be mapped then. False, and nothing, where the config has a user namespace.
+bool add_sandbox_user_namespace(oci::Config& config, const SandboxHost& host, const policy::Policy& policy);
 
 // Sources of the binds that are asked for writable: Global::writable_sources.
 std::vector<std::string> writable_sources(const SandboxOptions& options);

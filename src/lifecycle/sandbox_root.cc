@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "lifecycle/owner.h"
 #include "lifecycle/sandbox_etc.h"
+#include "sandbox/mount_target.h"
 #include "sys/file.h"
 #include "sys/mount.h"
 #include "sys/process.h"
@@ -143,6 +144,7 @@ Result<void> build_host_root(const SandboxOptions& options, int root, SandboxHos
   TRY(chown_to_sandbox(work.get(), host));
   for (const char* name : {"tmp", "run", "var", "proc", "dev"}) TRY(sys::make_directory_at(root, name, 0755));
   TRY(sys::make_directory_at(root, "var/tmp", 0755));
+  if (!options.out.empty()) TRY(sys::make_directory_at(root, kSandboxOut + 1, 0755));
   if (!options.workdir.empty()) TRY(show_workdir(options.workdir, work.get(), host));
   return ok();
 }
@@ -153,6 +155,8 @@ Result<void> show_given_root(const SandboxOptions& options, int root, const Sand
   const UniqueFd mount = TRY(sys::clone_mount(given.get(), "", true));
   TRY(sys::set_mount_attributes(mount.get(), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, MS_PRIVATE, true));
   TRY(sys::attach_mount(mount.get(), root));
+  // A place for the results, which are not written there. Where none can be made, open_sandbox_out says so.
+  if (!options.out.empty()) (void)mkdirat(mount.get(), kSandboxOut + 1, 0755);
   auto work = sys::open_resolved(mount.get(), "work", O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
   if (work.has_error() && work.error().code == ENOENT) {
     // As any mount point that a runtime misses in a root file system.
@@ -189,6 +193,20 @@ Result<SandboxHost> build_sandbox_root(const SandboxOptions& options, const std:
     TRY(show_given_root(options, root.get(), host));
   }
   return host;
+}
+
+Result<void> make_mount_points(const oci::Config& config, const SandboxHost& host) {
+  const UniqueFd root = TRY(sys::open(host.rootfs, O_PATH | O_DIRECTORY));
+  for (const oci::Mount& mount : config.mounts) {
+    struct stat source {};
+    sandbox::TargetOptions options;
+    options.kind = mount.type == "bind" && stat(mount.source.c_str(), &source) == 0 && !S_ISDIR(source.st_mode)
+                       ? sandbox::TargetKind::file
+                       : sandbox::TargetKind::directory;
+    const auto made = sandbox::open_target(root.get(), mount.destination, options);
+    if (!made && made.error().code != EROFS) return made.error();
+  }
+  return ok();
 }
 
 }  // namespace agentrun::lifecycle

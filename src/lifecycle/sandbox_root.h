@@ -23,4 +23,8 @@ namespace agentrun::lifecycle {
 // the kernel refused; a /work that is missing in options.rootfs.
 Result<SandboxHost> build_sandbox_root(const SandboxOptions& options, const std::string& mount_point);
 
+// Makes the places that the config mounts on, where the root misses them: in a user namespace of its own the
+// container's process cannot, for the root is not its own.
+Result<void> make_mount_points(const oci::Config& config, const SandboxHost& host);
+
 }  // namespace agentrun::lifecycle

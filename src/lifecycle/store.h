@@ -11,6 +11,7 @@
 //   .gone-HEX     a directory that delete is removing: it goes by rename before the first of its files does
 //   .deadlines/   an empty file AT-ID a deadline, AT in CLOCK_BOOTTIME microseconds: what `sweep` looks through
 //   .reports/     the last reports of deleted containers;  .cache/
+//   .ranges/      in the default root alone: private_ids.h
 #pragma once
 
 #include <sys/types.h>
@@ -43,6 +44,7 @@ struct Intent {
   std::string id;
   sys::ProcessId creator;
   sandbox::CgroupLocation cgroup;
+  std::optional<policy::PrivateIds> private_ids;  // reserved for it: given back by delete
 };
 
 struct Deadline {
@@ -65,6 +67,7 @@ struct Record {
   std::string exit_reason;  // "", "deadline", "killed", ...
   bool kill_pending = false;
   std::string console;  // terminal of the process: "/dev/pts/0"
+  std::optional<policy::PrivateIds> private_ids;
 };
 
 // exit.json. In a file of its own, so that whoever ends the container needs no lock and cannot undo what another writes

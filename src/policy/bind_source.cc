@@ -80,7 +80,7 @@ std::string store_of_bundle(std::string_view bundle) {
   return {};
 }
 
-enum class StoreVerdict { not_of_store, ordinary, readonly, writable, refuse };
+enum class StoreVerdict { not_of_store, ordinary, shared, own, writable, refuse };
 
 // The engine's own files are in the bundle's container directory (any of them, anywhere: secrets go where the caller
 // said), or are one of the few that a pod shares. Everything else in a store belongs to other containers.
@@ -100,7 +100,8 @@ StoreVerdict judge_store_path(std::string_view path, std::string_view destinatio
     });
     // Shared memory is for writing; the engine bounded its size.
     if (shared && destination == "/dev/shm") return StoreVerdict::writable;
-    if (shared || std::find(bundle.begin(), bundle.end(), file->id) != bundle.end()) return StoreVerdict::readonly;
+    if (shared) return StoreVerdict::shared;
+    if (std::find(bundle.begin(), bundle.end(), file->id) != bundle.end()) return StoreVerdict::own;
   }
   return within ? StoreVerdict::refuse : StoreVerdict::not_of_store;
 }
@@ -176,7 +177,8 @@ Result<BindAccess> judge_bind(const oci::Mount& mount, std::size_t index, const 
 
   const StoreVerdict verdict = judge_store_path(path, text::clean_path(mount.destination), context.facts);
   if (verdict == StoreVerdict::writable) return BindAccess::writable;
-  if (verdict == StoreVerdict::readonly) return BindAccess::readonly;
+  if (verdict == StoreVerdict::shared) return BindAccess::readonly;
+  if (verdict == StoreVerdict::own) return BindAccess::engines;
   if (verdict != StoreVerdict::ordinary) {
     if (const std::string* entry = refusing_entry(policy.mounts, path)) {
       return refuse(path + " may not be bound into a container: it is, holds or is within " + *entry);

@@ -7,24 +7,44 @@
 namespace agentrun::policy {
 namespace {
 
-// What the policy cannot do without. "namespaces" is always had: a namespace that cannot be made fails create.
+// Why a mechanism cannot be had; empty: it can. "namespaces" always can: one that cannot be made fails create.
+std::string missing_mechanism(const std::string& name, const oci::Config& config, const Policy& policy,
+                              const Facts& facts) {
+  if (name == "cgroup.memory" && !facts.cgroup_memory) return "no memory controller can be had here";
+  if (name == "cgroup.pids" && !facts.cgroup_pids) return "no pids controller can be had here";
+  if (name == "cgroup.cpu" && !facts.cgroup_cpu) return "no cpu controller can be had here";
+  if (name == "cgroup.io" && !facts.cgroup_io) return "no io controller can be had here";
+  if (name == "cgroup.hugetlb" && !facts.cgroup_hugetlb) return "no hugetlb controller can be had here";
+  if (name == "cgroup.kill" && !facts.cgroup_kill) return "no cgroup v2 tree is mounted here";
+  if (name == "systemd" && !facts.systemd_scope) {
+    return "the container is no scope of systemd: call with --systemd-cgroup, on a host that systemd runs";
+  }
+  if (name == "apparmor" && !facts.apparmor_loaded) return "the AppArmor profile is not loaded here";
+  if (name == "landlock" && facts.landlock_abi < kLandlockFiles) {
+    return facts.landlock_abi == 0 ? "the kernel has no Landlock, or it is off (lsm= of the kernel's command line)"
+                                   : "the kernel's Landlock is too old: rename needs Linux 5.19";
+  }
+  if (name == "selinux" && !facts.selinux_enabled) return "SELinux is not enabled here";
+  if (name == "selinux" && config.process && config.process->selinux_label.empty()) {
+    return "the config has no SELinux label for the process";
+  }
+  if (name == "seccomp" && policy.seccomp.program.empty() && !config.linux.seccomp) {
+    return "neither the policy nor the config has a seccomp program";
+  }
+  return {};
+}
+
+// What the policy cannot do without.
 Result<void> check_requirements(const oci::Config& config, const Policy& policy, const Facts& facts) {
   for (const auto& requirement : policy.require) {
-    std::string missing;
-    if (requirement == "cgroup.memory" && !facts.cgroup_memory) missing = "no memory controller can be had here";
-    if (requirement == "cgroup.pids" && !facts.cgroup_pids) missing = "no pids controller can be had here";
-    if (requirement == "cgroup.cpu" && !facts.cgroup_cpu) missing = "no cpu controller can be had here";
-    if (requirement == "cgroup.io" && !facts.cgroup_io) missing = "no io controller can be had here";
-    if (!missing.empty() && !facts.as_root) {
+    std::string missing = missing_mechanism(requirement, config, policy, facts);
+    if (missing.empty()) continue;
+    if (requirement.starts_with("cgroup.") && !facts.as_root) {
       missing +=
           ": an ordinary user has what is delegated to him; where systemd has a manager for him (loginctl "
           "enable-linger), call with --systemd-cgroup";
     }
-    if (requirement == "apparmor" && !facts.apparmor_loaded) missing = "the AppArmor profile is not loaded here";
-    if (requirement == "seccomp" && policy.seccomp.program.empty() && !config.linux.seccomp) {
-      missing = "neither the policy nor the config has a seccomp program";
-    }
-    if (!missing.empty()) return refusal("apply policy " + policy.name, "/require/" + requirement, missing);
+    return refusal("apply policy " + policy.name, "/require/" + requirement, missing);
   }
   return ok();
 }
@@ -56,12 +76,14 @@ Result<Effective> harden(const oci::Config& config, const Policy& policy, const 
   if (result.process) TRY(harden_process(*result.process, nullptr, context));
   harden_namespaces(result, context);
   harden_resources(result.linux.resources, Missing::add, context);
-  TRY(harden_mounts(result, context));
+  effective.sealed_last = TRY(harden_mounts(result, context));
   harden_linux(result, context);
+  TRY(harden_userns(effective, context));
   harden_hooks(result.hooks, context);
   harden_annotations(result.annotations, context);
 
   effective.writable = TRY(plan_writable(result, context));
+  effective.landlock = TRY(plan_landlock(result, effective.writable, context));
   effective.empty_network = policy.network.mode == NetworkMode::none;
   effective.seccomp_program = policy.seccomp.program;
   // A cpuset of the config is a mask already.

@@ -24,6 +24,13 @@ enum class FileKind { missing, directory, regular, symlink, socket, fifo, charac
 struct SourceFacts {
   FileKind kind = FileKind::missing;
   std::string real_path;
+  std::uint32_t uid = 0, gid = 0;  // its owner
+};
+
+// Ids of the host that one container has for itself: id n of the container is `uid` + n, or `gid` + n.
+struct PrivateIds {
+  std::uint32_t uid = 0, gid = 0, size = 65536;
+  bool operator==(const PrivateIds&) const = default;
 };
 
 struct Disk {
@@ -38,9 +45,15 @@ struct Facts {
       trusted_sources;  // directories of the engine itself (its container storage and run directory)
   std::vector<std::string> namespaces_of_host;  // of "network" "pid" ...: those that a path in the config joins and
                                                 // that are the host's own
-  bool apparmor_loaded = false;                 // policy.apparmor.profile can be used
+  bool apparmor_loaded = false;                 // policy.apparmor.profile, as itself and in the namespace of stacks
   bool cgroup_memory = true, cgroup_pids = true, cgroup_cpu = true, cgroup_hugetlb = true;  // controllers to be had
+  int landlock_abi = 7;                        // the version of Landlock that the kernel has; 0: none
   std::vector<std::uint64_t> huge_page_sizes;  // bytes; those that the host has
+  std::optional<PrivateIds> private_ids;       // where wants_private_ids: what was reserved for the container
+  std::string no_private_ids;                  // or why there are none, as a sentence
+  bool selinux_enabled = false;
+  bool cgroup_kill = true;      // the container has a place in a cgroup v2 tree
+  bool systemd_scope = false;   // it will be a scope of systemd, which ends it too when its time is over
   bool cgroup_io = true;                       // the io (v1: blkio) controller
   bool cgroup_v1_io = false;                   // it is v1's, which does not see writes that go through the page cache
   std::vector<Disk> disks;                     // of the host; where policy.limits.io has a bound
@@ -77,18 +90,48 @@ struct Writable {
   std::vector<std::string> overlays;  // keep the image's content below
 };
 
+// The first version of Landlock that is used for files: under the one before, no file can be renamed to another
+// directory.
+inline constexpr int kLandlockFiles = 2;
+
+// What Landlock holds for one process and its descendants; never more than the kernel's version of it can.
+struct LandlockRules {
+  int abi = 0;
+  bool files = false;               // writes only below:
+  std::vector<std::string> places;  // mounts, with everything in them
+  std::vector<std::string> procfs;  // mounts of procfs: files only, since nothing is made there
+  bool device_nodes = false;        // may be made in `places`
+  bool signals = false;             // only to processes that are held by the same rules
+  bool abstract_sockets = false;    // the same for connections to them
+  std::optional<std::vector<std::uint16_t>> tcp_connect, tcp_bind;
+  bool operator==(const LandlockRules&) const = default;
+};
+
 // Everything that create enforces, beyond what a config can say.
 struct Effective {
   oci::Config config;
   Report report;
   std::string policy;  // its name
   std::optional<Writable> writable;
+  // Indices of config.mounts: directories that the engine made for this container. They become read-only when all
+  // mounts are in place: its other mounts have their places in them (Podman's --secret in /run/secrets).
+  std::vector<std::size_t> sealed_last;
   bool empty_network = false;   // look at the interfaces again at start, and unshare again if there is more than lo
   std::string seccomp_program;  // stacked after the config's own; empty: none
   std::optional<std::int64_t> cpu_mask_width;                             // CPUs
   std::optional<std::int64_t> deadline, exec_deadline, created_deadline;  // microseconds
   bool audit = false;
+  std::optional<LandlockRules> landlock;
+  std::optional<PrivateIds> private_ids;  // those of facts, where the config got them: the root has to be mapped too
 };
+
+// Whether harden will need Facts::private_ids: user.userns is "auto", the caller is root of the host, and the config
+// has no user namespace, or one in which root of the host is mapped.
+bool wants_private_ids(const oci::Config& config, const Policy& policy, const Facts& facts);
+
+// Takes the id map of a bind away again that harden has given it, because its file system cannot have one or because it
+// is mapped already, and says so in the report. What the host's ids own there is nobody's then: never more than before.
+void withdraw_idmap(Effective& effective, std::size_t mount, const std::string& reason);
 
 // Errors: what the policy refuses (a bind of /, a socket), one sentence with the pointer; what it requires and the
 // facts do not have.
@@ -97,6 +140,10 @@ Result<Effective> harden(const oci::Config& config, const Policy& policy, const 
 // The same for a process that enters the container later: never more than the container's own.
 Result<oci::Process> harden_exec(const oci::Process& process, const oci::Config& container, const Policy& policy,
                                  Report& report);
+
+// What Landlock holds for such a process, where it does. `container`: as harden() gave it.
+Result<std::optional<LandlockRules>> landlock_for_exec(const oci::Config& container, const Policy& policy,
+                                                       const Facts& facts);
 
 // The same for `update`: no limit above the policy's.
 Result<oci::Resources> harden_update(const oci::Resources& resources, const Policy& policy, const Facts& facts,

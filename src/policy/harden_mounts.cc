@@ -110,15 +110,15 @@ bool replace_own_place(oci::Mount& mount, std::size_t index, std::string_view de
 
 // --- one mount ---
 
-Result<void> harden_bind(Options& options, const oci::Mount& mount, std::size_t index, const Context& context) {
+Result<BindAccess> harden_bind(Options& options, const oci::Mount& mount, std::size_t index, const Context& context) {
   const Mounts& policy = context.policy.mounts;
   const BindAccess access = TRY(judge_bind(mount, index, context));
   // A type of "bind" with neither option is taken for a recursive one: too much is read-only then, not too little.
   const bool recursive = has(options, "rbind") || !has(options, "bind");
-  if (policy.force_readonly && access == BindAccess::readonly) force(options, kReadonly, recursive);
+  if (policy.force_readonly && access != BindAccess::writable) force(options, kReadonly, recursive);
   if (policy.force_nosuid) force(options, kNosuid, recursive);
   if (policy.force_nodev) force(options, kNodev, recursive);
-  return ok();
+  return access;
 }
 
 Result<void> harden_type(Options& options, const oci::Mount& mount, std::string_view destination, std::size_t index,
@@ -156,7 +156,8 @@ Result<void> harden_type(Options& options, const oci::Mount& mount, std::string_
   return ok();
 }
 
-Result<void> harden_mount(oci::Mount& mount, std::size_t index, const Context& context) {
+Result<void> harden_mount(oci::Mount& mount, std::size_t index, const Context& context,
+                          std::vector<std::size_t>& sealed_last) {
   const Policy& policy = context.policy;
   const std::string destination = text::clean_path(mount.destination);
   const bool restricted = policy.mounts.restrict_types;
@@ -173,7 +174,10 @@ Result<void> harden_mount(oci::Mount& mount, std::size_t index, const Context& c
   context.log.set(mount.options, options, pointer, "/mounts/restrict_binds");
   if (bind) {
     if (restricted) TRY(check_destination(destination, index, policy));
-    if (policy.mounts.restrict_binds) TRY(harden_bind(options, mount, index, context));
+    if (policy.mounts.restrict_binds) {
+      const BindAccess access = TRY(harden_bind(options, mount, index, context));
+      if (access == BindAccess::engines && policy.mounts.force_readonly) sealed_last.push_back(index);
+    }
     context.log.set(mount.options, options, pointer,
                     has(options, "rro") ? "/mounts/force_readonly" : "/mounts/force_nosuid");
     return ok();
@@ -189,10 +193,11 @@ bool is_bind(const oci::Mount& mount) {
   return mount.type == "bind" || has(mount.options, "bind") || has(mount.options, "rbind");
 }
 
-Result<void> harden_mounts(oci::Config& config, const Context& context) {
-  for (std::size_t i = 0; i < config.mounts.size(); ++i) TRY(harden_mount(config.mounts[i], i, context));
+Result<std::vector<std::size_t>> harden_mounts(oci::Config& config, const Context& context) {
+  std::vector<std::size_t> sealed_last;
+  for (std::size_t i = 0; i < config.mounts.size(); ++i) TRY(harden_mount(config.mounts[i], i, context, sealed_last));
   if (context.policy.limits.memory) bound_tmpfs(config, context);
-  return ok();
+  return sealed_last;
 }
 
 }  // namespace agentrun::policy

@@ -45,7 +45,8 @@ std::optional<std::int64_t> half_of_memory(const oci::Config& config);
 
 // harden_mounts.cc: after harden_resources, which says how large a tmpfs may be. Never adds, removes or moves a mount:
 // Facts::sources and the open sources of the binds go by index.
-Result<void> harden_mounts(oci::Config& config, const Context& context);
+// The answer are the binds that are to be read-only last; see Effective::sealed_last.
+Result<std::vector<std::size_t>> harden_mounts(oci::Config& config, const Context& context);
 bool is_bind(const oci::Mount& mount);
 
 // tmpfs.cc: all tmpfs of the config together are at most half of the memory limit, a quarter where the writable store
@@ -56,9 +57,18 @@ std::int64_t tmpfs_total(const oci::Config& config);  // bytes, after bound_tmpf
 // harden_io.cc: bounds of each disk. After it a list has one entry for a disk of the host at most.
 void harden_io(std::optional<oci::BlockIoResources>& io, Missing missing, const Context& context);
 
-// bind_source.cc: whether a bind of this source may be there at all, and if the policy lets it be written to.
-enum class BindAccess { readonly, writable };
+// bind_source.cc: whether a bind of this source may be there at all, and if the policy lets it be written to. `engines`:
+// read-only, and a directory or file that the engine made for this very container.
+enum class BindAccess { readonly, engines, writable };
 Result<BindAccess> judge_bind(const oci::Mount& mount, std::size_t index, const Context& context);
+
+// landlock.cc: nullopt where there is nothing to hold. Notes what the kernel lacks; refuses port lists that it cannot
+// hold. Versions of Landlock that are the first with:
+inline constexpr int kLandlockTruncate = 3, kLandlockTcp = 4, kLandlockDevices = 5, kLandlockScopes = 6;
+Result<std::optional<LandlockRules>> plan_landlock(const oci::Config& config, const std::optional<Writable>& writable,
+                                                   const Context& context);
+// userns.cc: after harden_mounts, which says what is read-only.
+Result<void> harden_userns(Effective& effective, const Context& context);
 
 // writable.cc
 Result<std::optional<Writable>> plan_writable(const oci::Config& config, const Context& context);

@@ -215,8 +215,13 @@ std::string stacked(const std::string& theirs, const std::string& ours) {
   return theirs + std::string(kStack) + ours;
 }
 
+std::string with_policy_profile(const std::string& theirs, const Apparmor& ours) {
+  if (theirs.empty() || theirs == "unconfined") return ours.profile;
+  return stack_has(theirs, ours.profile) ? theirs : stacked(theirs, ours.stacked());
+}
+
 void harden_labels(oci::Process& process, const oci::Config* container, const Context& context) {
-  const std::string& ours = context.policy.apparmor.profile;
+  const Apparmor& ours = context.policy.apparmor;
   if (container != nullptr && container->process) {
     const auto& own = *container->process;
     // Every part of the container's stack, and what the caller asks on top.
@@ -233,13 +238,13 @@ void harden_labels(oci::Process& process, const oci::Config* container, const Co
     }
     return;
   }
-  if (ours.empty()) return;
+  if (ours.profile.empty()) return;
   if (!context.facts.apparmor_loaded) {
-    context.log.note("AppArmor profile " + ours + " is not loaded here: " + context.log.rule_name("/apparmor/profile") +
+    context.log.note("AppArmor profile " + ours.profile + " is not loaded here: " + context.log.rule_name("/apparmor/profile") +
                      " has no effect");
     return;
   }
-  context.log.set(process.apparmor_profile, stacked(process.apparmor_profile, ours), "/process/apparmorProfile",
+  context.log.set(process.apparmor_profile, with_policy_profile(process.apparmor_profile, ours), "/process/apparmorProfile",
                   "/apparmor/profile");
 }
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "base/text.h"
 #include "oci/json_reader.h"
+#include "policy/values.h"
 
 namespace agentrun::policy {
 namespace {
@@ -13,121 +13,22 @@ namespace {
 using oci::JsonReader;
 
 constexpr std::size_t kSizeLimit = 1u << 20;  // bytes of a policy file
-constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+constexpr std::size_t kExtendsLimit = 8;      // files, one extending the other
 
-// What takes a bound away that the policy extended from has.
-constexpr std::string_view kNone = "none";
-
-// --- values: a text with a unit, or a number where the unit is clear ---
-
-// The two ways to write a bound are told apart by type, so the error of the text is the one to show for a text.
-template <typename Parse>
-Result<std::optional<std::int64_t>> read_bound(const JsonReader& in, std::int64_t minimum, const Parse& parse,
-                                               std::int64_t per_unit) {
-  std::int64_t value = 0;
-  if (const auto text = in.string(); text.has_value()) {
-    if (*text == kNone) return std::optional<std::int64_t>();
-    const auto parsed = parse(*text);
-    if (parsed.has_error()) return in.error(parsed.error().reason + ", or \"none\"");
-    value = *parsed;
-  } else {
-    if (per_unit == 0) return in.error("expected a text like \"10m\", or \"none\"");
-    value = TRY(in.signed_integer(0, kLargest / per_unit)) * per_unit;
+// Ports, or "none" for no opinion. An empty list is one: not a single port.
+struct Ports {
+  std::optional<std::vector<std::uint16_t>>& value;
+};
+Result<void> from_json(const JsonReader& in, Ports& out) {
+  if (const auto text = in.string(); text.has_value() && *text == kNone) {
+    out.value.reset();
+    return ok();
   }
-  if (value < minimum) return in.error("too small");
-  return std::optional<std::int64_t>(value);
-}
-
-struct Size {
-  std::optional<std::int64_t>& value;
-  std::int64_t minimum;
-};
-Result<void> from_json(const JsonReader& in, Size& out) {
-  out.value = TRY(read_bound(in, out.minimum, text::parse_size, 1));
+  if (in.array_size().has_error()) return in.error("expected an array of ports, or \"none\"");
+  std::vector<std::uint16_t> ports;
+  TRY(oci::from_json(in, ports));
+  out.value = std::move(ports);
   return ok();
-}
-
-struct UnsignedSize {
-  std::optional<std::uint64_t>& value;
-  std::int64_t minimum;
-};
-Result<void> from_json(const JsonReader& in, UnsignedSize& out) {
-  const auto size = TRY(read_bound(in, out.minimum, text::parse_size, 1));
-  out.value = size ? std::optional(static_cast<std::uint64_t>(*size)) : std::nullopt;
-  return ok();
-}
-
-struct Count {
-  std::optional<std::int64_t>& value;
-  std::int64_t maximum;
-};
-Result<void> from_json(const JsonReader& in, Count& out) {
-  const auto parse = [](std::string_view text) -> Result<std::int64_t> {
-    return refusal("parse number", std::string(text), "expected a number");
-  };
-  out.value = TRY(read_bound(in, 1, parse, 1));
-  if (out.value && *out.value > out.maximum) return in.error("too large");
-  return ok();
-}
-
-struct Cpus {
-  std::optional<std::int64_t>& value;
-};
-Result<void> from_json(const JsonReader& in, Cpus& out) {
-  // At least a hundredth: below the kernel's smallest quota (1 ms of 100 ms) nothing can be set.
-  out.value = TRY(read_bound(in, 10, text::parse_cpus, 1000));
-  constexpr std::int64_t kMost = 1'000'000 * 1000LL;
-  if (out.value && *out.value > kMost) return in.error("too large");
-  return ok();
-}
-
-struct Duration {
-  std::optional<std::int64_t>& value;
-};
-Result<void> from_json(const JsonReader& in, Duration& out) {
-  out.value = TRY(read_bound(in, 1, text::parse_duration, 0));
-  // A deadline is added to a clock: ten years leave room.
-  constexpr std::int64_t kMost = 10LL * 365 * 86'400 * 1'000'000;
-  if (out.value && *out.value > kMost) return in.error("more than ten years: say \"none\"");
-  return ok();
-}
-
-// --- lists: an array replaces what was inherited, {"add": [...]} adds to it ---
-
-using Check = std::string (*)(const std::string&);
-
-struct List {
-  std::vector<std::string>& value;
-  Check check;
-};
-Result<void> from_json(const JsonReader& in, List& out) {
-  if (in.array_size().has_value()) return oci::from_json_checked(in, out.value, out.check);
-  if (in.object_size().has_error()) return in.error("expected an array, or {\"add\": an array}");
-  std::vector<std::string> more;
-  TRY(in.require("add", more, out.check));
-  for (auto& entry : more) {
-    if (std::find(out.value.begin(), out.value.end(), entry) == out.value.end()) out.value.push_back(std::move(entry));
-  }
-  return ok();
-}
-
-bool has_control(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-}
-
-std::string check_variable(const std::string& name) {
-  if (name.empty()) return "expected a name";
-  if (name.find('=') != std::string::npos || has_control(name))
-    return "a name of a variable has no '=' or control character";
-  return {};
-}
-
-std::string check_path(const std::string& path) {
-  if (path.empty() || path.front() != '/') return "expected an absolute path";
-  if (has_control(path)) return "a path with a control character";
-  if (path != text::clean_path(path)) return "expected a path without \".\", \"..\", \"//\" and a final \"/\"";
-  return {};
 }
 
 std::string check_capability(const std::string& name) {
@@ -139,8 +40,10 @@ std::string check_capability(const std::string& name) {
   return {};
 }
 
-constexpr std::array<std::string_view, 7> kRequirements = {
-    "seccomp", "namespaces", "apparmor", "cgroup.memory", "cgroup.pids", "cgroup.cpu", "cgroup.io"};
+constexpr std::array<std::string_view, 12> kRequirements = {
+    "seccomp",     "namespaces", "apparmor",       "selinux",     "landlock", "cgroup.memory",
+    "cgroup.pids", "cgroup.cpu", "cgroup.hugetlb", "cgroup.kill", "cgroup.io", "systemd",
+};
 
 std::string check_requirement(const std::string& name) {
   if (std::find(kRequirements.begin(), kRequirements.end(), name) != kRequirements.end()) return {};
@@ -296,7 +199,17 @@ static Result<void> from_json(const JsonReader& in, Namespaces& out) { return in
 
 static Result<void> from_json(const JsonReader& in, User& out) {
   TRY(in.read("no_new_privileges", out.no_new_privileges));
-  return in.read("refuse_root_with_capabilities", out.refuse_root_with_capabilities);
+  TRY(in.read("refuse_root_with_capabilities", out.refuse_root_with_capabilities));
+  std::string userns;
+  TRY(in.read("userns", userns));
+  if (userns == "auto") {
+    out.userns = UserNamespace::automatic;
+  } else if (userns == "config") {
+    out.userns = UserNamespace::config;
+  } else if (in.has("userns")) {
+    return in.error_at("userns", "expected \"auto\" or \"config\"");
+  }
+  return ok();
 }
 
 static Result<void> from_json(const JsonReader& in, Capabilities& out) {
@@ -310,6 +223,16 @@ static Result<void> from_json(const JsonReader& in, Seccomp& out) {
 
 static Result<void> from_json(const JsonReader& in, Apparmor& out) {
   return read_name(in, "profile", out.profile, check_label);
+}
+
+static Result<void> from_json(const JsonReader& in, Landlock& out) {
+  Ports connect{out.tcp_connect};
+  Ports bind{out.tcp_bind};
+  TRY(in.read("files", out.files));
+  TRY(in.read("scopes", out.scopes));
+  TRY(in.read("exec", out.exec));
+  TRY(in.read("tcp_connect", connect));
+  return in.read("tcp_bind", bind);
 }
 
 static Result<void> from_json(const JsonReader& in, Devices& out) {
@@ -335,7 +258,35 @@ static Result<void> from_json(const JsonReader& in, Masks& out) {
 
 static Result<void> from_json(const JsonReader& in, Audit& out) { return in.read("enable", out.enable); }
 
-static Result<void> from_json(const JsonReader& in, Policy& out) {
+static Result<void> check_whole(const JsonReader& in, const Policy& out);
+
+// A policy with where its `extends` finds others, and the names of those that have led to it.
+struct PolicyDocument {
+  Policy& policy;
+  const FindPolicy& find;
+  const std::vector<std::string>& chain;
+};
+
+static Result<Policy> parse_document(std::string_view json, std::string_view name, const FindPolicy& find,
+                                     const std::vector<std::string>& chain);
+
+static Result<Policy> extended_policy(const JsonReader& in, const std::string& base, const PolicyDocument& document) {
+  if (!builtin_text(base).empty()) return builtin_policy(base);
+  if (!document.find) return in.error_at("extends", "no built-in policy of that name");
+  std::vector<std::string> chain = document.chain;
+  const bool circle = std::find(chain.begin(), chain.end(), base) != chain.end();
+  chain.push_back(base);
+  if (circle) return in.error_at("extends", "a circle: " + text::join(chain, " extends "));
+  if (chain.size() > kExtendsLimit) {
+    return in.error_at("extends", "more than " + std::to_string(kExtendsLimit) + " policies, one extending the other");
+  }
+  const Result<PolicyText> found = document.find(base);
+  if (!found) return in.error_at("extends", found.error().message());
+  return parse_document(found->json, found->file, document.find, chain);
+}
+
+static Result<void> from_json(const JsonReader& in, PolicyDocument& document) {
+  Policy& out = document.policy;
   std::string schema;
   std::string description;
   TRY(in.read("$schema", schema));
@@ -350,10 +301,8 @@ static Result<void> from_json(const JsonReader& in, Policy& out) {
   if (out.change_nothing) return ok();
 
   std::string base = "strict";
-  TRY(in.read("extends", base));
-  auto extended = builtin_policy(base);
-  if (extended.has_error()) return in.error_at("extends", "no built-in policy of that name");
-  out = *std::move(extended);
+  TRY(in.read("extends", base, check_policy_name));
+  out = TRY(extended_policy(in, base, document));
   out.extends = base;
   if (has_sections) out.change_nothing = false;
 
@@ -369,6 +318,7 @@ static Result<void> from_json(const JsonReader& in, Policy& out) {
   TRY(in.read("capabilities", out.capabilities));
   TRY(in.read("seccomp", out.seccomp));
   TRY(in.read("apparmor", out.apparmor));
+  TRY(in.read("landlock", out.landlock));
   TRY(in.read("devices", out.devices));
   TRY(in.read("sysctl", out.sysctl));
   TRY(in.read("hooks", out.hooks));
@@ -377,7 +327,11 @@ static Result<void> from_json(const JsonReader& in, Policy& out) {
   TRY(in.read("audit", out.audit));
   TRY(read_list(in, "require", out.require, check_requirement));
 
-  // What cannot be enforced as it is written.
+  return check_whole(in, out);
+}
+
+// What cannot be enforced as it is written.
+static Result<void> check_whole(const JsonReader& in, const Policy& out) {
   if (out.workdir.writable && !out.workdir.size && !out.limits.memory) {
     return in.error_at("workdir", "writable needs a bound: workdir.size or limits.memory");
   }
@@ -386,15 +340,30 @@ static Result<void> from_json(const JsonReader& in, Policy& out) {
   }
   if (out.limits.cpu_mask && !out.limits.cpus) return in.error_at("limits", "cpu_mask needs cpus");
   if (out.limits.no_swap && !out.limits.memory) return in.error_at("limits", "no_swap needs memory");
+  const Landlock& landlock = out.landlock;
+  const bool ports = landlock.tcp_connect || landlock.tcp_bind;
+  if ((landlock.files || landlock.scopes || ports) && !out.user.no_new_privileges) {
+    return in.error_at("landlock", "needs user.no_new_privileges");
+  }
+  // The rules go by port alone: 127.0.0.1, all that there is, would be forbidden with the rest.
+  if (ports && out.network.mode == NetworkMode::none) {
+    return in.error_at("landlock", "ports are for a network; network.mode is \"none\"");
+  }
   return ok();
 }
 
-Result<Policy> parse_policy(std::string_view json, std::string_view name) {
-  const auto document = TRY(oci::JsonDocument::parse(json, name, kSizeLimit, oci::UnknownKeys::refused));
+static Result<Policy> parse_document(std::string_view json, std::string_view name, const FindPolicy& find,
+                                     const std::vector<std::string>& chain) {
+  const auto parsed = TRY(oci::JsonDocument::parse(json, name, kSizeLimit, oci::UnknownKeys::refused));
   Policy policy;
-  TRY(document.read(policy));
+  PolicyDocument document{policy, find, chain};
+  TRY(parsed.read(document));
   policy.name = name;
   return policy;
+}
+
+Result<Policy> parse_policy(std::string_view json, std::string_view name, const FindPolicy& find) {
+  return parse_document(json, name, find, {std::string(name)});
 }
 
 bool looks_like_secret(std::string_view variable, const Env& env) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -87,9 +88,12 @@ struct Namespaces {
   bool private_all = false;  // pid mount ipc uts cgroup network are new; a host's is replaced
 };
 
+enum class UserNamespace { config, automatic };
+
 struct User {
   bool no_new_privileges = false;
   bool refuse_root_with_capabilities = false;
+  UserNamespace userns = UserNamespace::config;  // config: as config.json says; automatic: "auto", private ids
 };
 
 struct Capabilities {
@@ -103,6 +107,19 @@ struct Seccomp {
 
 struct Apparmor {
   std::string profile;  // stacked on the config's when it is loaded; empty: none
+
+  // As part of a stack. A profile takes signals only from a peer each of whose names it knows, and the engine's knows
+  // only itself: under engine//&ours no process could signal its own child. What is in another namespace of AppArmor is
+  // not seen.
+  std::string stacked() const { return profile.starts_with(':') ? profile : ":agentrun:" + profile; }
+};
+
+// What Landlock adds to the mounts and namespaces; where the kernel has none the report says so.
+struct Landlock {
+  bool files = false;   // a write, a new file, a rename only below what is mounted writable, /dev and /proc
+  bool scopes = false;  // no signal and no abstract socket out of the container, where it shares the namespace
+  bool exec = false;    // a process that joins is held too, and then sees less of the others (see landlock.h)
+  std::optional<std::vector<std::uint16_t>> tcp_connect, tcp_bind;  // the only ports; always for exec too
 };
 
 struct Devices {
@@ -146,19 +163,28 @@ struct Policy {
   Capabilities capabilities;
   Seccomp seccomp;
   Apparmor apparmor;
+  Landlock landlock;
   Devices devices;
   Sysctl sysctl;
   Hooks hooks;
   Annotations annotations;
   Masks masks;
   Audit audit;
-  std::vector<std::string> require;  // "seccomp" "namespaces" "cgroup.memory" "cgroup.pids"
+  std::vector<std::string> require;  // "seccomp" "namespaces" "landlock" "cgroup.memory" ...
 };
 
+// A policy of the administrator's own: its text, and the file for errors.
+struct PolicyText {
+  std::string json, file;
+};
+// Where `extends` finds one by its name. Errors: there is none, or it is not to be trusted.
+using FindPolicy = std::function<Result<PolicyText>(const std::string& name)>;
+
 // Parses one policy file. `name` stands in errors for the file, and becomes the policy's. Unknown keys, wrong types,
-// negative and overflowing numbers are refused with the JSON pointer. `extends` names a built-in policy whose values it
-// starts from; without it that is strict, so that a forgotten line never makes an open policy.
-Result<Policy> parse_policy(std::string_view json, std::string_view name);
+// negative and overflowing numbers are refused with the JSON pointer. `extends` names a built-in policy, or one that
+// `find` has, whose values it starts from; a circle, and more than eight, are errors. Without it that is strict, so that
+// a forgotten line never makes an open policy.
+Result<Policy> parse_policy(std::string_view json, std::string_view name, const FindPolicy& find = {});
 
 // The whole policy, nothing inherited: parse_policy(print_policy(p), p.name) is p. It is what a container's directory
 // keeps, for exec and update.

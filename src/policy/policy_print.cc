@@ -42,6 +42,8 @@ const char* mode_name(NetworkMode mode) {
   return "config";
 }
 
+const char* userns_name(UserNamespace userns) { return userns == UserNamespace::automatic ? "auto" : "config"; }
+
 std::string environment(const Env& env) {
   Members set;
   for (const auto& [name, value] : env.set) set.emplace_back(name, json_text(value));
@@ -87,6 +89,21 @@ std::string mounts(const Mounts& mounts) {
                       {"restrict_types", json_text(mounts.restrict_types)}});
 }
 
+std::string ports(const std::optional<std::vector<std::uint16_t>>& ports) {
+  if (!ports) return json_text("none");
+  std::string list = "[";
+  for (const std::uint16_t port : *ports) list += (list.size() > 1 ? "," : "") + json_text(port);
+  return list + "]";
+}
+
+std::string landlock(const Landlock& landlock) {
+  return json_object({{"files", json_text(landlock.files)},
+                      {"scopes", json_text(landlock.scopes)},
+                      {"exec", json_text(landlock.exec)},
+                      {"tcp_connect", ports(landlock.tcp_connect)},
+                      {"tcp_bind", ports(landlock.tcp_bind)}});
+}
+
 std::string limits(const Limits& limits) {
   return json_object({{"memory", bound(limits.memory)},
                       {"no_swap", json_text(limits.no_swap)},
@@ -122,11 +139,13 @@ std::string print_policy(const Policy& policy) {
                                  {"created", duration(policy.deadline.created)}})},
        {"namespaces", json_object({{"private_all", json_text(policy.namespaces.private_all)}})},
        {"user", json_object({{"no_new_privileges", json_text(user.no_new_privileges)},
-                             {"refuse_root_with_capabilities", json_text(user.refuse_root_with_capabilities)}})},
+                             {"refuse_root_with_capabilities", json_text(user.refuse_root_with_capabilities)},
+                             {"userns", json_text(userns_name(user.userns))}})},
        {"capabilities", json_object({{"restrict", json_text(policy.capabilities.restrict)},
                                      {"keep", json_text(policy.capabilities.keep)}})},
        {"seccomp", json_object({{"program", name_or_none(policy.seccomp.program)}})},
        {"apparmor", json_object({{"profile", name_or_none(policy.apparmor.profile)}})},
+       {"landlock", landlock(policy.landlock)},
        {"devices", json_object({{"standard_only", json_text(policy.devices.standard_only)}})},
        {"sysctl", json_object({{"namespaced_only", json_text(policy.sysctl.namespaced_only)}})},
        {"hooks", json_object({{"refuse_config", json_text(policy.hooks.refuse_config)},

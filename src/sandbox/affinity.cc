@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -39,19 +40,33 @@ Result<void> set_affinity_of(pid_t pid, const CpuSet& set) {
 
 }  // namespace
 
-Result<void> narrow_affinity(pid_t pid, std::int64_t width) {
-  const CpuSet allowed = TRY(affinity_of(pid));
-  std::vector<std::size_t> cpus;
-  for (std::size_t cpu = 0; cpu < kMostCpus; ++cpu) {
-    if (CPU_ISSET_S(cpu, set_size(), allowed.get())) cpus.push_back(cpu);
+Result<std::vector<unsigned>> cpus_of(pid_t pid) {
+  const CpuSet set = TRY(affinity_of(pid));
+  std::vector<unsigned> cpus;
+  for (unsigned cpu = 0; cpu < kMostCpus; ++cpu) {
+    if (CPU_ISSET_S(cpu, set_size(), set.get())) cpus.push_back(cpu);
   }
-  if (width < 1 || static_cast<std::size_t>(width) >= cpus.size()) return ok();
-  CpuSet chosen = TRY(empty_set());
-  const std::size_t first = static_cast<std::size_t>(pid) % cpus.size();
-  for (std::size_t i = 0; i < static_cast<std::size_t>(width); ++i) {
-    CPU_SET_S(cpus[(first + i) % cpus.size()], set_size(), chosen.get());
-  }
-  return set_affinity_of(pid, chosen);
+  return cpus;
+}
+
+Result<void> set_cpus_of(pid_t pid, const std::vector<unsigned>& cpus) {
+  CpuSet set = TRY(empty_set());
+  for (const unsigned cpu : cpus) CPU_SET_S(cpu, set_size(), set.get());
+  return set_affinity_of(pid, set);
+}
+
+std::vector<unsigned> least_used(const std::vector<unsigned>& allowed, std::size_t width,
+                                 const std::map<unsigned, unsigned>& uses, unsigned last) {
+  std::vector<unsigned> order = allowed;
+  std::rotate(order.begin(), std::upper_bound(order.begin(), order.end(), last), order.end());
+  const auto count = [&uses](unsigned cpu) {
+    const auto found = uses.find(cpu);
+    return found == uses.end() ? 0U : found->second;
+  };
+  std::stable_sort(order.begin(), order.end(), [&count](unsigned a, unsigned b) { return count(a) < count(b); });
+  order.resize(std::min(width, order.size()));
+  std::sort(order.begin(), order.end());
+  return order;
 }
 
 Result<void> copy_affinity(pid_t from, pid_t to) {

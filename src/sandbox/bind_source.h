@@ -16,6 +16,7 @@ namespace agentrun::sandbox {
 struct SourceMount {
   UniqueFd mount;
   policy::FileKind kind = policy::FileKind::missing;
+  bool single = false;  // one mount, not a tree
   std::string symlink;  // kind is symlink and the options say copy-symlink
 };
 

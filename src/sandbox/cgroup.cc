@@ -280,6 +280,7 @@ Result<CgroupControllers> available_controllers(CgroupManager manager, const std
   controllers.hugetlb = has("hugetlb");
   controllers.rdma = has("rdma");
   controllers.unified = layout.unified();
+  controllers.kill = layout.v2.has_value();
   return controllers;
 }
 

@@ -48,6 +48,7 @@ Result<CgroupLocation> plan_cgroup(const CgroupRequest& request);
 struct CgroupControllers {
   bool memory = false, cpu = false, pids = false, cpuset = false, io = false, hugetlb = false, rdma = false;
   bool unified = false;  // v2 alone
+  bool kill = false;     // there is a v2 tree, with cgroup.kill
 };
 Result<CgroupControllers> available_controllers(CgroupManager manager, const std::string& cgroups_path = {});
 

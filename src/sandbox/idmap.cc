@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,8 +44,12 @@ class Holder {
 }  // namespace
 
 Result<UniqueFd> IdmapNamespaces::make(const std::string& uids, const std::string& gids) {
+  const pid_t parent = getpid();
   sys::Cloned process = TRY(sys::clone_process(CLONE_NEWUSER));
   if (process.pid == 0) {
+    // Whatever kills us must not leave it behind.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
     while (true) pause();
   }
   const Holder holder(std::move(process));

@@ -45,15 +45,32 @@ bool apparmor_enabled() {
   return enabled && enabled->starts_with('Y');
 }
 
+bool apparmor_profile_loaded(const policy::Apparmor& apparmor) {
+  return !apparmor.profile.empty() && apparmor_profile_loaded(apparmor.profile) &&
+         apparmor_profile_loaded(apparmor.stacked());
+}
+
 bool apparmor_profile_loaded(const std::string& profile) {
-  // One "name (mode)" a line; a name may hold spaces and brackets of its own.
+  // One "name (mode)" a line; a name may hold spaces and brackets of its own. ":a://b" is ":a:b".
+  std::string with_slashes = profile;
+  if (profile.starts_with(':')) {
+    if (const std::size_t end = profile.find(':', 1); end != std::string::npos) with_slashes.insert(end + 1, "//");
+  }
   const auto profiles = sys::read_file("/sys/kernel/security/apparmor/profiles", 16u << 20);
   if (!profiles) return false;
   for (const std::string_view line : text::split(*profiles, '\n')) {
     const std::size_t end = line.rfind(" (");
-    if (end != std::string_view::npos && line.substr(0, end) == profile) return true;
+    if (end != std::string_view::npos && (line.substr(0, end) == profile || line.substr(0, end) == with_slashes)) return true;
   }
   return false;
+}
+
+void leave_unconfined_profile() {
+  const char* const own = "/proc/thread-self/attr/apparmor/current";
+  const auto label = sys::read_file(own, 4096);
+  if (!label || !text::trim(*label).ends_with(" (unconfined)")) return;
+  // Where it cannot be left, signals fail with their own error.
+  static_cast<void>(sys::write_file(own, "changeprofile unconfined"));
 }
 
 bool selinux_enabled() {

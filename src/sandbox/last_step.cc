@@ -82,7 +82,8 @@ Result<void> pass_on(const std::vector<int>& fds) {
 
 std::string orders_of(const Launch& launch, int directory) {
   std::string orders(1, wire::kMark);
-  for (const int fd : {launch.error_fd, launch.programs_fd, launch.listener_fd, launch.procfs, directory}) {
+  for (const int fd :
+       {launch.error_fd, launch.programs_fd, launch.listener_fd, launch.procfs, directory, launch.landlock_fd}) {
     orders += ':';
     orders += fd < 0 ? "-" : std::to_string(fd);
   }
@@ -238,7 +239,7 @@ Error run_last_step(const LastStep& last_step, const Launch& launch) {
   // From here on to the program's execve this process is none that others of its ids may look into.
   if (prctl(PR_SET_DUMPABLE, 0) != 0) return errno_error("prctl PR_SET_DUMPABLE");
   std::vector<int> crossing;
-  for (const int fd : {launch.error_fd, launch.programs_fd, launch.listener_fd, launch.procfs}) {
+  for (const int fd : {launch.error_fd, launch.programs_fd, launch.listener_fd, launch.procfs, launch.landlock_fd}) {
     if (fd >= 0) crossing.push_back(fd);
   }
   if (auto marked = mark_all_but(3 + launch.preserve_fds, crossing, launch.procfs); !marked)
@@ -270,6 +271,8 @@ Error read_launch_failure(std::string_view message, const std::string& path) {
       return because("return to the working directory", {});
     case wire::label:
       return because("write `/proc/thread-self/attr/exec`", {});
+    case wire::landlock:
+      return because("restrict by Landlock", {});
     case wire::filter:
       return because("load seccomp filter", {});
     case wire::listener:

@@ -1,6 +1,7 @@
 // The last program before the container's own: a static program of two kilobytes in a sealed memfd. It writes the
-// labels, loads the seccomp filters and calls execve. What a process of the container can reach as /proc/PID/exe of it,
-// or run by a script that begins with "#!/proc/self/exe", is that memfd: never the installed agentrun (CVE-2019-5736).
+// labels, enters the Landlock domain, loads the seccomp filters and calls execve. What a process of the container can
+// reach as /proc/PID/exe of it, or run by a script that begins with "#!/proc/self/exe", is that memfd: never the
+// installed agentrun (CVE-2019-5736).
 #pragma once
 
 #include <string>
@@ -32,12 +33,13 @@ struct Launch {
   std::string listener_message;  // what goes there with the fd: for an agent, the container process state
   int procfs = -1;               // for labels, as in labels.h; or -1 where there are none
   std::vector<ExecLabel> labels;
+  int landlock_fd = -1;       // of make_landlock_ruleset; or -1
   unsigned preserve_fds = 0;  // fds 3 to 2 + preserve_fds stay open in the program, where they are not close-on-exec
 };
 
 // Does not return on success. Every fd but 0 to 2 and the preserved ones is closed by the program's execve. Makes no
-// fd. Needs no_new_privs (prctl(2)) where there are filters. The program starts with the caller's signal mask and
-// actions.
+// fd. Needs no_new_privs (prctl(2)) where there are filters or a ruleset. The program starts with the caller's signal
+// mask and actions.
 Error run_last_step(const LastStep& last_step, const Launch& launch);
 
 // For a process without no_new_privs: the filter is loaded while CAP_SYS_ADMIN is there, by the child itself. Where the

@@ -2,8 +2,8 @@
 // and so that what a container can reach of it has nothing in it but these lines.
 //
 // It runs with the rights of the container's program, and a filter of the config's may be loaded already. What it
-// calls, in this order: prctl, fcntl, [fchdir], [openat, write, close], [mmap], [clone, nanosleep, sendmsg, exit in a
-// thread of its own], seccomp, execve; on failure write, exit_group.
+// calls, in this order: prctl, fcntl, [fchdir], [openat, write, close], [landlock_restrict_self], [mmap], [clone,
+// nanosleep, sendmsg, exit in a thread of its own], seccomp, execve; on failure write, exit_group.
 #include <asm/unistd.h>
 #include <linux/fcntl.h>
 #include <linux/filter.h>
@@ -317,6 +317,10 @@ extern "C" [[noreturn]] void last_step_main(long* stack) {
   if (fds[wire::directory_fd] >= 0) check(wire::directory, call(__NR_fchdir, fds[wire::directory_fd]));
   for (int i = 0; i < labels; ++i)
     write_label(arguments[wire::kFixedArguments + 2 * i], arguments[wire::kFixedArguments + 2 * i + 1]);
+  // After the labels, which are files that the rules do not know; before the filters, which may not know this call.
+  if (fds[wire::landlock_fd] >= 0) {
+    check(wire::landlock, call(__NR_landlock_restrict_self, fds[wire::landlock_fd], 0));
+  }
   if (fds[wire::programs_fd] >= 0) load_filters(arguments[2]);
   fail(wire::exec, call(__NR_execve, as_long(arguments[1]), as_long(arguments + first), as_long(environment)));
 }

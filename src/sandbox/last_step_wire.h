@@ -16,7 +16,7 @@ namespace agentrun::sandbox::wire {
 // ends at once. Whoever names a symlink like orders gets them followed, with the rights that he has already, and no fd.
 constexpr char kMark = 'L';
 constexpr int kFixedArguments = 3;
-enum FdIndex { error_fd, programs_fd, listener_fd, procfs_fd, directory_fd, kFdCount };
+enum FdIndex { error_fd, programs_fd, listener_fd, procfs_fd, directory_fd, landlock_fd, kFdCount };
 
 // The memfd of filters: the header, then `count` times a ProgramHeader and its instructions.
 constexpr std::uint32_t kProgramsMagic = 0x41525031;
@@ -36,7 +36,7 @@ constexpr std::uint64_t kLargestPrograms =
 
 // Written to error_fd when a step failed.
 constexpr std::uint32_t kFailureMagic = 0x41524631;
-enum Step : std::uint32_t { orders = 1, close_on_exec, directory, label, filter, listener, exec };
+enum Step : std::uint32_t { orders = 1, close_on_exec, directory, label, filter, listener, exec, landlock };
 struct Failure {
   std::uint32_t magic = kFailureMagic;
   std::uint32_t step = 0;

@@ -30,6 +30,11 @@ Result<std::string> read_link(int link, const std::string& path) {
   return text;
 }
 
+// Not "/", and no ".." in it. A name with two dots in it is not worth a closer look.
+bool has_names_only(std::string_view path) {
+  return path.find("..") == std::string_view::npos && path.find_first_not_of("/.") != std::string_view::npos;
+}
+
 // Walks one component at a time and makes what is missing. The directories from the root to here are held open: ".." of
 // a symlink's text goes to the one that was passed, never to where a rename has put it, and never above the root.
 class Walk {
@@ -144,7 +149,10 @@ Result<UniqueFd> make_last(int root, const std::string& path, const TargetOption
 
 Result<Target> open_target(int root, const std::string& path, const TargetOptions& options) {
   const std::uint64_t flags = O_PATH | (options.follow_last ? 0U : static_cast<unsigned>(O_NOFOLLOW));
-  auto found = sys::open_resolved(root, path, flags, kInRoot);
+  auto found = sys::open_resolved(root, path, flags, kInRoot | RESOLVE_NO_SYMLINKS);
+  if (found) return Target{std::move(*found), false, has_names_only(path)};
+  // A symlink that is itself the target has been found above.
+  if (found.error().code == ELOOP) found = sys::open_resolved(root, path, flags, kInRoot);
   if (found) return Target{std::move(*found), false};
   if (!is_missing(found.error()) && found.error().code != EAGAIN) return std::move(found).error();
   if (found.error().code == ENOENT) {

@@ -26,6 +26,7 @@ struct TargetOptions {
 struct Target {
   UniqueFd fd;  // O_PATH
   bool created = false;
+  bool below_root = false;  // no symlink and no ".." led here: certainly not the root itself
 };
 
 // `path` is absolute in the container and clean. Missing parts are made, also what a dangling symlink points at.

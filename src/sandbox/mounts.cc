@@ -199,9 +199,11 @@ Result<void> Mounts::mount_one(std::size_t index) {
   entry.index = index;
   entry.mount = &config_.mounts[index];
   entry.destination = clean_destination(entry.mount->destination, request_.rootfs);
-  const bool bare = entry.mount->options.empty() && !is_bind(*entry.mount);
-  entry.options =
-      TRY(parse_mount_options(bare ? with_defaults(*entry.mount, entry.destination) : *entry.mount, config_.linux));
+  if (entry.mount->options.empty() && !is_bind(*entry.mount)) {
+    entry.options = TRY(parse_mount_options(with_defaults(*entry.mount, entry.destination), config_.linux));
+  } else {
+    entry.options = TRY(parse_mount_options(*entry.mount, config_.linux));
+  }
   const std::string& type = entry.mount->type;
   if (entry.options.remount) return remount(entry);
   if (entry.options.bind) return bind(entry);
@@ -220,13 +222,15 @@ Result<bool> Mounts::covers_root(int target) {
 }
 
 // The last steps of every mount: attributes for the whole tree, propagation, attaching. `mount` is still detached.
-Result<void> Mounts::place(Entry& entry, UniqueFd mount, int target) {
+Result<void> Mounts::place(Entry& entry, UniqueFd mount, const Target& where) {
+  const int target = where.fd.get();
   const MountOptions& options = entry.options;
   if ((options.recursive_set | options.recursive_clear) != 0) {
     TRY(sys::set_mount_attributes(mount.get(), options.recursive_set, options.recursive_clear, 0, true));
   }
+  if (options.bind) TRY(leave_open(entry.index, mount.get()));
   if (options.destination_nofollow) TRY(check_nofollow(target, entry.destination));
-  const bool is_root = TRY(covers_root(target));
+  const bool is_root = !where.below_root && TRY(covers_root(target));
   if (is_root && options.copy_up) return refusal("mount", entry.destination, "tmpcopyup cannot be on /");
   auto attached = sys::attach_mount(mount.get(), target);
   if (!attached) return std::move(attached).error();
@@ -273,9 +277,9 @@ Result<void> set_tree_propagation(int mount, const MountOptions& options, bool u
 }
 
 // Both in one call where it is one mount, and private: the usual case, a thousand times.
-Result<void> set_bind_attributes(int mount, const MountOptions& options, const AttributeChange& change,
+Result<void> set_bind_attributes(int mount, bool single, const MountOptions& options, const AttributeChange& change,
                                  bool user_namespace) {
-  if (!options.recursive && (options.propagation == 0 || options.propagation == MS_PRIVATE)) {
+  if (single && (options.propagation == 0 || options.propagation == MS_PRIVATE)) {
     return sys::set_mount_attributes(mount, change.set, change.clear, MS_PRIVATE, false);
   }
   TRY(set_tree_propagation(mount, options, user_namespace));
@@ -300,12 +304,21 @@ Result<void> Mounts::bind(Entry& entry) {
   std::uint64_t current = 0;  // of use only where flags are locked
   if (user_namespace_ && entry.options.any_flag) current = TRY(attributes_of(source.mount.get(), entry.destination));
   const AttributeChange change = TRY(bind_attributes(entry.options, current, user_namespace_));
-  TRY(set_bind_attributes(source.mount.get(), entry.options, change, user_namespace_));
+  TRY(set_bind_attributes(source.mount.get(), source.single, entry.options, change, user_namespace_));
   TargetOptions target_options;
   target_options.kind = source.kind == policy::FileKind::directory ? TargetKind::directory : TargetKind::file;
   target_options.follow_last = !entry.options.destination_nofollow;
   const Target target = TRY(open_target(root_.get(), entry.destination, target_options));
-  return place(entry, std::move(source.mount), target.fd.get());
+  return place(entry, std::move(source.mount), target);
+}
+
+// A directory in which later mounts of the config may have their places: read-only by seal(), not yet.
+Result<void> Mounts::leave_open(std::size_t index, int mount) {
+  const auto& last = request_.effective->sealed_last;
+  if (std::find(last.begin(), last.end(), index) == last.end()) return ok();
+  TRY(sys::set_mount_attributes(mount, 0, MOUNT_ATTR_RDONLY, 0, false));
+  to_seal_.push_back(TRY(sys::duplicate(mount)));
+  return ok();
 }
 
 Result<void> Mounts::copy_symlink(const Entry& entry, const std::string& text) {
@@ -365,7 +378,7 @@ Result<void> Mounts::fresh(Entry& entry) {
   }
   if (entry.options.propagation != 0)
     TRY(sys::set_mount_attributes(mount.get(), 0, 0, entry.options.propagation, false));
-  return place(entry, std::move(mount), target.fd.get());
+  return place(entry, std::move(mount), target);
 }
 
 // A new instance, or where a user namespace may not have one, the host's: recursively, and read-only where it is sysfs,
@@ -385,16 +398,12 @@ Result<UniqueFd> Mounts::pseudo_or_host(Entry& entry) {
 
 Result<void> Mounts::pseudo(Entry& entry) {
   const std::string& type = entry.mount->type;
-  UniqueFd target;
-  if (type == "mqueue") {
-    target = std::move(TRY(open_target(root_.get(), entry.destination, {})).fd);
-  } else {
-    target = std::move(TRY(open_ordinary_directory(root_.get(), entry.destination, type)).fd);
-  }
+  const Target target = type == "mqueue" ? TRY(open_target(root_.get(), entry.destination, {}))
+                                         : TRY(open_ordinary_directory(root_.get(), entry.destination, type));
   UniqueFd mount = TRY(pseudo_or_host(entry));
   if (entry.options.propagation != 0)
     TRY(sys::set_mount_attributes(mount.get(), 0, 0, entry.options.propagation, false));
-  return place(entry, std::move(mount), target.get());
+  return place(entry, std::move(mount), target);
 }
 
 Result<void> Mounts::cgroup(Entry& entry) {

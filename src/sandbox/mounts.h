@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "sandbox/mount_target.h"
 #include "sandbox/rootfs.h"
 #include "sys/mount.h"
 
@@ -21,7 +22,8 @@ class Mounts {
   // Every mount of the config. An error names the mount's destination.
   Result<void> mount_all();
 
-  // Fresh tmpfs mounts that are to be read-only, once everything below them is made (devices, later mounts).
+  // Fresh tmpfs mounts, and binds of the engine's own directories, that are to be read-only, once everything below them
+  // is made (devices, later mounts).
   Result<void> seal();
 
   int root() const { return root_.get(); }
@@ -38,8 +40,9 @@ class Mounts {
   Result<void> cgroup(Entry& entry);
   Result<UniqueFd> new_tmpfs(Entry& entry, int target, bool created);
   Result<UniqueFd> pseudo_or_host(Entry& entry);
+  Result<void> leave_open(std::size_t index, int mount);
   Result<bool> covers_root(int target);
-  Result<void> place(Entry& entry, UniqueFd mount, int target);
+  Result<void> place(Entry& entry, UniqueFd mount, const Target& where);
   std::vector<sys::FsOption> data_of(const Entry& entry) const;
 
   const RootRequest& request_;

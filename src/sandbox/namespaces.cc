@@ -4,6 +4,7 @@
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,9 +14,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/text.h"
 #include "sandbox/rootless.h"
 #include "sys/file.h"
 #include "sys/process.h"
+#include "sys/socket.h"
 
 namespace agentrun::sandbox {
 namespace {
@@ -218,6 +221,43 @@ std::vector<std::string> joined_from_host(const oci::Config& config) {
     if (same_file(named, own)) names.emplace_back(oci::name_of(wanted.type));
   }
   return names;
+}
+
+Result<bool> joins_host_root(const oci::Config& config) {
+  const oci::Namespace* user = oci::find_namespace(config, NamespaceType::user);
+  if (user == nullptr || user->path.empty()) return false;
+  const UniqueFd fd = TRY(open_namespace(*user));
+  if (TRY(is_own(fd.get(), NamespaceType::user))) return true;
+  auto [ours, theirs] = TRY(sys::socket_pair(SOCK_STREAM));
+  const sys::Cloned child = TRY(sys::clone_process(0));
+  if (child.pid == 0) {
+    const bool joined = setns(fd.get(), CLONE_NEWUSER) == 0;
+    const char answer = joined ? 'j' : 'f';
+    // Then until we are done with its maps: the end of our socket.
+    char end = 0;
+    ours.reset();
+    static_cast<void>(!write(theirs.get(), &answer, 1));
+    static_cast<void>(!read(theirs.get(), &end, 1));
+    _exit(0);
+  }
+  theirs.reset();
+  const auto look = [&, socket = ours.get()]() -> Result<bool> {
+    char answer = 0;
+    if (read(socket, &answer, 1) != 1 || answer != 'j') return refusal("join user namespace", user->path, "refused");
+    // Read from here, the maps are those to our own ids.
+    for (const char* file : {"/uid_map", "/gid_map"}) {
+      const std::string map = TRY(sys::read_file("/proc/" + std::to_string(child.pid) + file));
+      for (const std::string_view line : text::split(map, '\n')) {
+        const auto words = text::split_words(line);
+        if (words.size() == 3 && words[1] == "0") return true;
+      }
+    }
+    return false;
+  };
+  Result<bool> found = look();
+  ours.reset();
+  TRY(sys::wait_process(child.pid));
+  return found;
 }
 
 }  // namespace agentrun::sandbox

@@ -43,4 +43,8 @@ Result<void> write_id_maps(pid_t pid, const oci::Linux& linux_config);
 // "network", ... of the config's namespaces whose path is the very namespace that this process is in (the host's).
 std::vector<std::string> joined_from_host(const oci::Config& config);
 
+// Whether root of the host (uid or gid 0) has an id in the user namespace that the config joins by path. Enters it in a
+// process of its own; what cannot be found out is an error.
+Result<bool> joins_host_root(const oci::Config& config);
+
 }  // namespace agentrun::sandbox

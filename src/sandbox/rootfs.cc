@@ -52,7 +52,10 @@ Result<void> cut_off(const oci::Config& config) {
 
 // The directory that the caller opened, in this mount namespace.
 Result<UniqueFd> open_rootfs(const RootRequest& request) {
-  UniqueFd root = TRY(sys::open(request.rootfs, O_PATH | O_DIRECTORY));
+  auto by_path = sys::open(request.rootfs, O_PATH | O_DIRECTORY);
+  // The ids of a user namespace may not search the directories above the root.
+  if (!by_path && by_path.error().code == EACCES && request.place >= 0) by_path = sys::duplicate(request.place);
+  UniqueFd root = TRY(std::move(by_path));
   if (request.rootfs_fd < 0) return root;
   const struct stat opened = TRY(sys::stat_fd(request.rootfs_fd, request.rootfs));
   const struct stat found = TRY(sys::stat_fd(root.get(), request.rootfs));
@@ -74,9 +77,13 @@ struct Foundation {
 Result<Foundation> lay_foundation(const RootRequest& request) {
   Foundation made;
   const UniqueFd place = TRY(open_rootfs(request));
-  auto root = sys::clone_mount(place.get(), "", true);
-  if (!root) return os_error(root.error().code, "clone root", request.rootfs);
-  made.root = std::move(*root);
+  if (request.sources != nullptr && request.sources->root) {
+    made.root = std::move(request.sources->root);
+  } else {
+    auto root = sys::clone_mount(place.get(), "", true);
+    if (!root) return os_error(root.error().code, "clone root", request.rootfs);
+    made.root = std::move(*root);
+  }
   int top = place.get();
   if (request.sources != nullptr && request.sources->devices) {
     made.devices = std::move(request.sources->devices);
@@ -227,6 +234,9 @@ Result<void> build_root(const RootRequest& request) {
   // A root that is to be read-only is the caller's image: nothing is written to it, not even this.
   if (!config.root.readonly) TRY(make_working_directory(mounts.root(), config));
   TRY(mounts.seal());
+  if (request.place >= 0 && request.sources != nullptr) {
+    request.sources->root = TRY(sys::duplicate(mounts.root()));
+  }
   return drop_sources(request.sources);
 }
 
@@ -236,7 +246,10 @@ Result<void> enter_root(const RootRequest& request) {
   UniqueFd null;
   if (!linux_config.masked_paths.empty()) null = TRY(prepare_null_mask());
   // By path: what build_root left on top there. Between the two only the administrator's hooks have run.
-  const UniqueFd root = TRY(sys::open(request.rootfs, O_PATH | O_DIRECTORY));
+  auto opened = sys::open(request.rootfs, O_PATH | O_DIRECTORY);
+  const bool kept = request.sources != nullptr && request.sources->root;
+  if (!opened && opened.error().code == EACCES && kept) opened = std::move(request.sources->root);
+  const UniqueFd root = TRY(std::move(opened));
   if (request.pivot) {
     TRY(pivot(root.get()));
   } else {

@@ -31,9 +31,10 @@ struct BindSource {
 // By index in config.mounts. A detached mount can be attached in any mount namespace, while an fd of a mount that is
 // attached elsewhere cannot even be cloned (open_tree(2): EINVAL): so the caller makes the copies.
 struct BindSources : std::map<std::size_t, BindSource> {
-  std::vector<UniqueFd> fds;                // close together: the child, a copy of the caller, writes to few pages
-  UniqueFd store;                           // where the writable directories are on a disk: that, detached
-  UniqueFd devices;                         // with a user namespace: a detached tmpfs that has the device nodes
+  std::vector<UniqueFd> fds;  // close together: the child, a copy of the caller, writes to few pages
+  UniqueFd root;     // private ids: the detached, idmapped root; after build_root, with `place`: the root as attached
+  UniqueFd store;    // where the writable directories are on a disk: that, detached
+  UniqueFd devices;  // with a user namespace: a detached tmpfs that has the device nodes
   std::optional<struct rlimit> file_limit;  // RLIMIT_NOFILE as it was; build_root puts it back in the child
 };
 
@@ -62,6 +63,7 @@ struct RootRequest {
   std::string bundle;               // absolute
   std::string rootfs;               // absolute
   int rootfs_fd = -1;               // O_PATH of rootfs, opened by the caller before the clone
+  int place = -1;                   // O_PATH of rootfs in this mount namespace, from before the ids changed; or -1
   bool new_user_namespace = false;  // device nodes are binds of the host's, no mknod
   bool pid_namespace = true;        // a new procfs can be mounted
   bool pivot = true;                // false: --no-pivot (MS_MOVE and chroot)

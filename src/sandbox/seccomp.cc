@@ -8,12 +8,20 @@
 #include <optional>
 #include <utility>
 
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)  // Linux 5.19
+#endif
+
 namespace agentrun::sandbox {
 namespace {
 
 // Made from policies/seccomp/strict.json by src/tools/compile_seccomp.cc.
 constexpr sock_filter kStrict[] = {
-#include "sandbox/seccomp_strict.inc"
+#if defined(__x86_64__)
+#include "sandbox/seccomp_strict_x86_64.inc"
+#elif defined(__aarch64__)
+#include "sandbox/seccomp_strict_aarch64.inc"
+#endif
 };
 
 // Whether a comparison holds for seccomp(SECCOMP_SET_MODE_FILTER, 0, pointer); nothing where it is about the pointer.
@@ -66,22 +74,52 @@ bool denies_seccomp_call(const oci::Seccomp& seccomp) {
   return !allowed;
 }
 
-Result<std::vector<SeccompProgram>> stack_seccomp(std::vector<SeccompProgram> config, bool config_denies_seccomp,
-                                                  std::vector<SeccompProgram> ours) {
-  std::vector<SeccompProgram> first = std::move(config), last = std::move(ours);
-  if (config_denies_seccomp) {
-    const bool listens = std::any_of(first.begin(), first.end(), [](const auto& program) { return program.listener; });
-    if (listens && !last.empty()) {
-      return refusal("seccomp", {},
-                     "the profile refuses seccomp(2), so that the policy's filter cannot be loaded after it, and has a "
-                     "listener, which the policy's filter would refuse before it");
-    }
-    std::swap(first, last);
-  }
+Result<SeccompOrder> seccomp_order(const SeccompSides& sides) {
   // Ours last where that is possible: of several ERRNO results the last loaded filter's wins, and ours are those that
   // programs know how to live with. Ours refuses listeners, so that the config's has to be there before it.
+  if (!sides.config_denies) return SeccompOrder::config_first;
+  if (sides.config_listens) {
+    return refusal("seccomp", {},
+                   "the profile refuses seccomp(2), so that the policy's filter cannot be loaded after it, and has a "
+                   "listener, which the policy's filter would refuse before it");
+  }
+  if (sides.ours_deny) {
+    return refusal("seccomp", {},
+                   "the profile refuses seccomp(2), and so does an addition of the administrator's: neither can be "
+                   "loaded after the other");
+  }
+  return SeccompOrder::ours_first;
+}
+
+std::vector<SeccompProgram> stack_seccomp(SeccompOrder order, std::vector<SeccompProgram> config,
+                                          std::vector<SeccompProgram> ours) {
+  auto& first = order == SeccompOrder::config_first ? config : ours;
+  auto& last = order == SeccompOrder::config_first ? ours : config;
   std::move(last.begin(), last.end(), std::back_inserter(first));
-  return first;
+  return std::move(first);
+}
+
+std::optional<SeccompProgram> merge_seccomp(const std::vector<SeccompProgram>& stack) {
+  if (stack.empty()) return std::nullopt;
+  SeccompProgram merged;
+  merged.flags = stack.front().flags;
+  merged.listener = stack.front().listener;
+  // Waiting for a listener is about no decision; SECCOMP_FILTER_FLAG_LOG would log what the other programs deny.
+  if ((merged.flags & ~static_cast<unsigned>(SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)) != 0) return std::nullopt;
+  for (auto program = stack.rbegin(); program != stack.rend(); ++program) {
+    if (program + 1 != stack.rend() && (program->flags != 0 || program->listener)) return std::nullopt;
+    const std::vector<sock_filter>& rows = program->instructions;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      sock_filter row = rows[i];
+      // What this program allows the next one is asked about, from its beginning.
+      if (row.code == (BPF_RET | BPF_K) && row.k == SECCOMP_RET_ALLOW && program + 1 != stack.rend()) {
+        row = {BPF_JMP | BPF_JA, 0, 0, static_cast<std::uint32_t>(rows.size() - i - 1)};
+      }
+      merged.instructions.push_back(row);
+    }
+  }
+  if (merged.instructions.size() > BPF_MAXINSNS) return std::nullopt;
+  return merged;
 }
 
 }  // namespace agentrun::sandbox

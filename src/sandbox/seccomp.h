@@ -4,6 +4,7 @@
 
 #include <linux/filter.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,10 +34,26 @@ Result<SeccompProgram> cached_seccomp(const oci::Seccomp& seccomp, int cache);
 // Ours by name ("strict"): instructions that were compiled at build time, for this architecture.
 Result<std::vector<SeccompProgram>> builtin_seccomp(const std::string& name);
 
-// The order in which both can be loaded: the config's first unless it denies seccomp(2), ours then; a refusal where
-// neither order works. `config` is empty where the config has no profile.
-Result<std::vector<SeccompProgram>> stack_seccomp(std::vector<SeccompProgram> config, bool config_denies_seccomp,
-                                                  std::vector<SeccompProgram> ours);
+// What decides in which order the config's programs and ours are loaded.
+struct SeccompSides {
+  bool config_denies = false;   // seccomp(2) is not certainly allowed by the config's profile
+  bool config_listens = false;  // it has a listener
+  bool ours_deny = false;       // seccomp(2) is denied by ours
+};
+enum class SeccompOrder { config_first, ours_first };
+
+// The config's first, unless it denies the seccomp(2) that loads ours: then ours first. A refusal where that fails too:
+// ours refuses listeners, or denies the seccomp(2) that would load the config's.
+Result<SeccompOrder> seccomp_order(const SeccompSides& sides);
+
+std::vector<SeccompProgram> stack_seccomp(SeccompOrder order, std::vector<SeccompProgram> config,
+                                          std::vector<SeccompProgram> ours);
+
+// One program in the place of several, in their order of loading: each call then costs one run of a filter instead of
+// one for each. Decides as the stack does as long as what comes after the first program is ours (which allows, denies
+// by errno, or kills foreign ABIs) and the first one neither kills nor traps calls of our own ABI, which would be
+// stricter than an errno of ours. Nothing where the kernel would not take it, or a flag is about one program only.
+std::optional<SeccompProgram> merge_seccomp(const std::vector<SeccompProgram>& stack);
 
 // Would seccomp(SECCOMP_SET_MODE_FILTER, 0, ...) be anything but allowed by it? A profile that leaves it to its
 // listener counts as denying: the listener may say no.

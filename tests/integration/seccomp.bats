@@ -93,7 +93,6 @@ profile() { config ".linux.seccomp = $1"; }
   run_strict
   assert_contains "No space left on device"
   assert_matches 'Seccomp:[[:space:]]+2'
-  assert_matches 'Seccomp_filters:[[:space:]]+2'
   assert_equal "$(grep -cE "$DENIED" <<< "$output")" 2
 }
 
@@ -103,4 +102,63 @@ profile() { config ".linux.seccomp = $1"; }
   run_strict
   assert_matches 'Seccomp_filters:[[:space:]]+1'
   assert_equal "$(grep -cE "$DENIED" <<< "$output")" 2
+}
+
+# ---- two filters: whose answer counts (the config's, where ours allows; else the stricter, and of two errnos the last) ----
+
+# All but what is named is allowed; each named call has an action.
+with_rules() { # RULE...: "NAME ACTION [ERRNO]"
+  local rule rules=()
+  for rule; do
+    read -r name action code <<< "$rule"
+    rules+=("{\"names\": [\"$name\"], \"action\": \"SCMP_ACT_$action\"${code:+, \"errnoRet\": $code}}")
+  done
+  profile "{\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": [$(IFS=,; echo "${rules[*]}")]}"
+}
+
+# Where it decides the same the two are made one filter, which costs each call less.
+two_filters() { program "$1; grep ^Seccomp_filters: /proc/self/status"; }
+assert_filters() { assert_matches "Seccomp_filters:[[:space:]]+$1\$"; }
+
+@test "both deny: the answer is strict's, which programs know" {
+  skip_unless_agentrun
+  with_rules "unshare ERRNO 28"
+  two_filters 'unshare -U true'
+  run_strict
+  assert_contains "Function not implemented"
+  refute_contains "No space left"
+  assert_filters 1
+}
+
+@test "a profile that denies seccomp(2): strict is loaded first, and holds" {
+  skip_unless_agentrun
+  with_rules "seccomp ERRNO 1" "unshare ERRNO 28" "mkdir ERRNO 28" "mkdirat ERRNO 28"
+  two_filters 'unshare -U true; mkdir /tmp/d; mount -t tmpfs x /tmp'
+  run_strict
+  assert_equal "$(grep -c "No space left on device" <<< "$output")" 2 # the profile's own errno: it is the last one
+  assert_contains "Function not implemented"                       # mount, which only strict denies
+  assert_filters 2
+}
+
+@test "a profile that denies seccomp(2): the same order for exec" {
+  skip_unless_agentrun
+  with_rules "seccomp ERRNO 1" "mkdir ERRNO 28" "mkdirat ERRNO 28"
+  wait_program
+  detached strict create --bundle "$BUNDLE" "$ID"
+  assert_success
+  start
+  assert_success
+  run agentrun exec "$ID" /bin/sh -c 'mkdir /tmp/d; unshare -U true; grep ^Seccomp_filters: /proc/self/status' < /dev/null
+  assert_contains "No space left on device"
+  assert_contains "Function not implemented"
+  assert_filters 2
+}
+
+@test "what the profile kills is killed under strict too" {
+  skip_unless_agentrun
+  with_rules "mkdir KILL_PROCESS" "mkdirat KILL_PROCESS" "unshare KILL_PROCESS"
+  two_filters 'mkdir /tmp/d; echo "code $?"; unshare -U true; echo "code $?"'
+  run_strict
+  assert_equal "$(grep -c "code 159" <<< "$output")" 2
+  assert_filters 2
 }

@@ -113,9 +113,56 @@ notify_mkdir() {
   program 'mkdir /tmp/a 2>&1; unshare -U echo was allowed 2>&1; grep Seccomp_filters /proc/self/status | tr "\t" " "'
   run_strict
   assert_contains "No medium found"
-  assert_line "Seccomp_filters: 2"
+  assert_line "Seccomp_filters: 1" # both, made one
   assert_contains unshare:
   refute_contains "was allowed"
+}
+
+# How many listeners the agent got is how many filters it decides for; what strict denies it is never asked.
+@test "under strict the agent is not asked about what strict denies" {
+  start_agent
+  notify_mkdir
+  config '.linux.seccomp.syscalls[0].names += ["unshare"]'
+  program 'mkdir /tmp/a 2>&1; unshare -U echo was allowed 2>&1'
+  run_strict
+  assert_equal "$(grep -c "No medium found" <<< "$output")" 1
+  assert_contains "Function not implemented"
+  refute_contains "was allowed"
+}
+
+@test "under strict: a listener and an errno in one profile, in exec as well" {
+  start_agent
+  notify_mkdir
+  config '.linux.seccomp.syscalls += [{"names": ["rmdir", "unlinkat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 28}]'
+  wait_program
+  detached strict create --bundle "$BUNDLE" "$ID"
+  assert_success
+  start
+  assert_success
+  run agentrun exec "$ID" /bin/sh -c 'mkdir /tmp/a 2>&1; rmdir /tmp 2>&1; unshare -U true 2>&1; grep Seccomp_filters /proc/self/status | tr "\t" " "'
+  assert_contains "No medium found"
+  assert_contains "No space left on device"
+  assert_contains "Function not implemented"
+  assert_line "Seccomp_filters: 1" # both, made one
+}
+
+@test "under strict: a listener in a profile that denies seccomp(2) has no order, and is refused before anything is made" {
+  start_agent
+  notify_mkdir
+  config '.linux.seccomp.syscalls += [{"names": ["seccomp"], "action": "SCMP_ACT_ERRNO"}]'
+  detached strict create --bundle "$BUNDLE" "$ID"
+  assert_error "profile refuses seccomp\(2\).*listener"
+  refute_file "$TOLD"
+  assert_clean
+}
+
+@test "under strict: a profile that sends seccomp(2) to the agent is refused as well" {
+  start_agent
+  notify_mkdir
+  config '.linux.seccomp.syscalls[0].names += ["seccomp"]'
+  detached strict create --bundle "$BUNDLE" "$ID"
+  assert_error "profile refuses seccomp\(2\).*listener"
+  assert_clean
 }
 
 @test "an agent that is not there: create fails, and nothing is left" {

@@ -143,6 +143,28 @@ strict_output() {
   refute_file "$BUNDLE/source/new"
 }
 
+# As Podman's --secret: a directory made for the container, and each secret bound into it.
+@test "binds: the engine's own directory has places for its other mounts, and is read-only" {
+  local own
+  own=$(dirname "$BUNDLE")/store/overlay-containers/$(printf 'ab%.0s' {1..32})/userdata
+  mkdir -p "$(dirname "$own")"
+  mv "$BUNDLE" "$own"
+  BUNDLE=$own
+  mkdir -p "$own/run/secrets" "$own/secrets"
+  echo sesame > "$own/secrets/word"
+  config ".mounts += [
+    {\"destination\": \"/run/secrets\", \"type\": \"bind\", \"source\": \"$own/run/secrets\", \"options\": [\"rbind\", \"rprivate\"]},
+    {\"destination\": \"/run/secrets/word\", \"type\": \"bind\", \"source\": \"$own/secrets/word\", \"options\": [\"bind\", \"rprivate\"]}]"
+  program 'cat /run/secrets/word; touch /run/secrets/new; echo x > /run/secrets/word; awk "\$5 ~ /secrets/ { print \$5, substr(\$6, 1, 3) }" /proc/self/mountinfo'
+  strict_output
+  assert_line sesame
+  assert_line "/run/secrets ro,"
+  assert_line "/run/secrets/word ro,"
+  assert_contains "/run/secrets/new: Read-only file system"
+  refute_file "$own/run/secrets/new"
+  [ "$(cat "$own/secrets/word")" = sesame ] || fail "the secret was written to"
+}
+
 @test "network: only lo, and it works" {
   program 'ls /sys/class/net; cat /proc/net/route | wc -l; ping -c 1 -w 1 1.1.1.1; nc -w 1 1.1.1.1 53; echo end'
   strict_output

@@ -53,7 +53,10 @@ def until_full(step):
         n += 1
 
 def big(place):
-    fd = os.open(place + "/big", os.O_CREAT | os.O_WRONLY)
+    try: fd = os.open(place + "/big", os.O_CREAT | os.O_WRONLY)
+    except OSError as error:
+        if error.errno == errno.ENOSPC: return
+        raise
     until_full(lambda n: os.pwrite(fd, b"z" * 65536, n * 65536))
 
 def far(place):  # one page far out in each: the page, and three levels of the page cache's tree for it
@@ -80,7 +83,7 @@ fill() { run sandbox --memory 48M --timeout 5m --bind "$BUNDLE/probe:/probe" -- 
 
 @test "every place full at once is ENOSPC, never an OOM kill" {
   filler
-  fill big:/tmp big:/dev/shm big:/work big:/run big:/var/tmp
+  fill big:/tmp big:/dev/shm big:/work big:/var/tmp
   assert_success
   assert_line alive
 }
@@ -118,11 +121,14 @@ fill() { run sandbox --memory 48M --timeout 5m --bind "$BUNDLE/probe:/probe" -- 
     {\"destination\": \"/run/secrets/db\", \"type\": \"bind\", \"source\": \"$BUNDLE/engine/secret\", \"options\": [\"bind\", \"ro\"]},
     {\"destination\": \"/var/run/secrets/kubernetes.io/serviceaccount\", \"type\": \"bind\", \"source\": \"$BUNDLE/engine/token\", \"options\": [\"rbind\", \"ro\"]},
     {\"destination\": \"/run/podman-init\", \"type\": \"bind\", \"source\": \"$BUNDLE/engine/init\", \"options\": [\"bind\", \"ro\"]}]"
-  program /run/podman-init sh -c 'cat $HOME/.cargo/bin/cargo $HOME/.nvm/default /run/secrets/db /var/run/secrets/kubernetes.io/serviceaccount/token
+  # busybox goes by its own name; the bind stands for catatonit's.
+  program /bin/sh -c '/run/podman-init > /dev/null 2>&1; [ -x /run/podman-init ] && echo init
+    cat $HOME/.cargo/bin/cargo $HOME/.nvm/default /run/secrets/db /var/run/secrets/kubernetes.io/serviceaccount/token
     mkdir $HOME/.cargo/registry && echo new > $HOME/.nvm/versions/v && mv $HOME/miniconda3 $HOME/conda && echo moved
     echo x > /run/secrets/db; echo x > /run/new && echo wrote'
   run_strict
   assert_equal "$(grep -c '^tool$' <<< "$output")" 2
+  assert_line init
   assert_line secret
   assert_line token
   assert_line moved
@@ -136,7 +142,7 @@ fill() { run sandbox --memory 48M --timeout 5m --bind "$BUNDLE/probe:/probe" -- 
 @test "disk: larger than memory, of its size, and gone with the container" {
   disk_place
   disk_policy disk 200M
-  run sandbox --policy "$BUNDLE/disk.json" -- sh -c 'awk "\$5 == \"/tmp\" { print \$6, \$9 }" /proc/self/mountinfo
+  run sandbox --policy "$BUNDLE/disk.json" -- sh -c 'awk "\$5 == \"/tmp\" { print \$6, \$(NF - 2) }" /proc/self/mountinfo
     head -c 150M /dev/zero > /tmp/a && echo first; head -c 100M /dev/zero > b; rm /tmp/a b; echo x > /var/tmp/c && echo alive'
   assert_success
   assert_matches '^rw,nosuid,nodev.* ext4$'
@@ -213,7 +219,7 @@ fill() { run sandbox --memory 48M --timeout 5m --bind "$BUNDLE/probe:/probe" -- 
   POLICY=$BUNDLE/disk.json run_bundle
   assert_error "has room for [0-9]+ MiB only"
   disk_policy disk-or-memory 900T
-  program 'awk "\$5 == \"/tmp\" { print \$9 }" /proc/self/mountinfo'
+  program 'awk "\$5 == \"/tmp\" { print \$(NF - 2) }" /proc/self/mountinfo'
   POLICY=$BUNDLE/disk.json run_bundle
   assert_output tmpfs
   run agentrun report "$ID"
@@ -230,8 +236,9 @@ fill() { run sandbox --memory 48M --timeout 5m --bind "$BUNDLE/probe:/probe" -- 
   wait_program
   POLICY=$BUNDLE/io.json create
   assert_success
-  line=$(cgroup_of io)
-  if [ -n "$line" ]; then
+  if is_unified; then
+    line=$(cgroup_of io)
+    [ -n "$line" ] || skip "no io controller"
     output=$(cat "$line/io.max")
     assert_matches "^$disk rbps=41943040 wbps=max riops=max wiops=700$"
   else
@@ -275,7 +282,6 @@ fill() { run sandbox --memory 48M --timeout 5m --bind "$BUNDLE/probe:/probe" -- 
   run sandbox --policy oci --out "$BUNDLE/new" -- true
   assert_error "has no writable directories" 125
   refute_file "$BUNDLE/new"
-  run sandbox --out "$BUNDLE/new" -- nosuchprogram
-  assert_status 127
+  run -127 sandbox --out "$BUNDLE/new" -- nosuchprogram
   [ -z "$(find "$BUNDLE" -maxdepth 1 -name '.new*')" ] || fail "a half-made copy is left"
 }

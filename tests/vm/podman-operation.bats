@@ -2,19 +2,24 @@
 # machine of tests/vm. Not in CI's run: `./quickstart engines` runs it.
 load podman-helpers
 
+OCI=/usr/local/bin/agentrun-oci
+
 setup_file() {
+  # Podman 5.4 has no flags of a runtime in its configuration, and --runtime-flag is not for the calls that come later.
+  printf '#!/bin/sh\nexec /usr/bin/agentrun --policy oci "$@"\n' > "$OCI"
+  chmod +x "$OCI"
   cat > /etc/containers/containers.conf.d/90-test.conf << CONF
 [engine]
-runtime = "agentrun"
-[engine.runtimes_flags]
-agentrun = ["policy=oci"]
+runtime = "agentrun-oci"
+[engine.runtimes]
+agentrun-oci = ["$OCI"]
 CONF
   podman --log-level=error import /test/python.tar "$IMAGE" > /dev/null
   podman volume create shared > /dev/null
   # What is run in the foreground of a test that only needs a container.
   export IDS=$BATS_FILE_TMPDIR/ids
 }
-teardown_file() { rm -f /etc/containers/containers.conf.d/90-test.conf; }
+teardown_file() { rm -f /etc/containers/containers.conf.d/90-test.conf "$OCI"; }
 
 setup() { NAME=t$BATS_TEST_NUMBER.$RANDOM; }
 teardown() {
@@ -67,7 +72,7 @@ of() { cat "$(cgroup)/$1"; }
 }
 
 @test "healthchecks: by hand, and by systemd's timer" {
-  detached --health-cmd 'test -e /tmp/well' --health-interval 2s --health-retries 1 --health-start-period 0s "$IMAGE" sleep 1000
+  detached --health-cmd 'test -e /tmp/well' --health-interval 5s --health-retries 1 --health-start-period 0s "$IMAGE" sleep 1000
   run outside podman healthcheck run "$NAME"
   assert_status 1
   podman exec "$NAME" touch /tmp/well 3>&-
@@ -113,7 +118,8 @@ of() { cat "$(cgroup)/$1"; }
   run outside podman run --rm --network=none -v shared:/shared "$IMAGE" sh -c 'echo kept > /shared/file'
   assert_status 0
   run outside podman run --rm --network=none --volumes-from "$NAME" "$IMAGE" cat /shared/file /data/file
-  assert_output $'kept\ncontent'
+  assert_line kept # beside a warning: a tmpfs is nobody else's
+  assert_line content
 }
 
 @test "--secret: a file and a variable, and nothing of it in the state" {
@@ -125,9 +131,9 @@ of() { cat "$(cgroup)/$1"; }
 }
 
 @test "--timeout" {
-  detached --timeout 5 "$IMAGE" sleep 1000
-  wait_for_state exited
-  assert_equal "$(inspect '{{.State.ExitCode}}')" 255
+  run run_podman --timeout 5 "$IMAGE" sleep 1000
+  assert_status 255
+  has_state exited
 }
 
 @test "stats, top, ps, inspect" {
@@ -141,7 +147,7 @@ of() { cat "$(cgroup)/$1"; }
   assert_equal "$(grep -c sleep <<< "$output")" 2
   run podman ps --format '{{.Names}} {{.State}}'
   assert_line "$NAME running"
-  assert_equal "$(inspect '{{.OCIRuntime}}')" agentrun
+  assert_equal "$(inspect '{{.OCIRuntime}}')" agentrun-oci
 }
 
 @test "cp, both ways; diff, commit, export" {
@@ -312,7 +318,7 @@ UNIT
   run systemctl start quad.service
   assert_status 0
   wait_for_log ready
-  assert_equal "$(inspect '{{.OCIRuntime}}')" agentrun
+  assert_equal "$(inspect '{{.OCIRuntime}}')" agentrun-oci
   systemctl daemon-reload
   has_state running
   run systemctl stop quad.service

@@ -13,6 +13,7 @@
 #include "sandbox/executable.h"
 #include "sandbox/identity.h"
 #include "sandbox/labels.h"
+#include "sandbox/landlock.h"
 #include "sys/file.h"
 #include "sys/process.h"
 
@@ -83,8 +84,19 @@ Result<void> become_user(const BecomeRequest& request) {
 
 struct Prepared {
   std::vector<sandbox::ExecLabel> labels;
-  UniqueFd programs;
+  UniqueFd programs, landlock;
 };
+
+Result<UniqueFd> make_landlock(const BecomeRequest& request) {
+  // parse_policy saw to it; without, landlock_restrict_self(2) would need CAP_SYS_ADMIN, and that is gone by then.
+  if (!request.process->no_new_privileges) return refusal("restrict by Landlock", "", "no_new_privs is not set");
+  sandbox::LandlockRequest landlock;
+  landlock.rules = request.landlock;
+  landlock.rootfs = request.rootfs;
+  landlock.trust_symlinks = !request.joins;
+  for (int fd = 0; fd < 3 + static_cast<int>(request.preserve_fds); ++fd) landlock.open_fds.push_back(fd);
+  return sandbox::make_landlock_ruleset(landlock);
+}
 
 // What needs an fd comes before the limits: with a small RLIMIT_NOFILE or RLIMIT_FSIZE there would be none to have.
 Result<Prepared> prepare(const BecomeRequest& request) {
@@ -93,6 +105,7 @@ Result<Prepared> prepare(const BecomeRequest& request) {
   if (request.process->no_new_privileges && !request.programs.empty()) {
     prepared.programs = TRY(sandbox::seal_programs(request.programs));
   }
+  if (request.landlock != nullptr) prepared.landlock = TRY(make_landlock(request));
   TRY(set_limits_and_priorities(request));
   TRY(become_user(request));
   return prepared;
@@ -112,6 +125,7 @@ Error become(const BecomeRequest& request) {
   launch.args = request.process->args;
   launch.env = request.env;
   launch.programs_fd = prepared->programs.get();
+  launch.landlock_fd = prepared->landlock.get();
   launch.labels = prepared->labels;
   launch.procfs = request.procfs;
   launch.error_fd = request.error_fd;

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "oci/config.h"
+#include "policy/harden.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/last_step.h"
 #include "sandbox/seccomp.h"
@@ -22,7 +23,10 @@ struct BecomeRequest {
   std::string executable;  // of find_executable
   std::vector<std::string> env;
   std::vector<sandbox::SeccompProgram> programs;
-  int procfs = -1;  // a procfs of this process's pid namespace; -1 where no label is set
+  const policy::LandlockRules* landlock = nullptr;
+  std::string rootfs;  // as RootRequest has it: for old callers' destinations of mounts
+  bool joins = false;  // programs of the container run already
+  int procfs = -1;     // a procfs of this process's pid namespace; -1 where no label is set
   int error_fd = -1;
   int listener_fd = -1;
   std::string listener_message;  // goes over listener_fd with the filter's listener

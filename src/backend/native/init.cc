@@ -75,7 +75,7 @@ class Init {
   UniqueFd socket_;
   bool wait_for_parent_;
   pid_t host_pid_ = 0;  // ours, as the runtime sees it
-  UniqueFd procfs_, gate_;
+  UniqueFd procfs_, gate_, place_;
   sandbox::Terminal terminal_;
   std::string executable_;
   std::vector<std::string> env_;
@@ -127,7 +127,10 @@ Result<void> Init::name_host() {
 Result<void> Init::enter_namespaces() {
   if (!needs_stage(*request_.plan)) TRY(sandbox::join_namespaces(*request_.plan));
   request_.plan->join.clear();
-  if (request_.plan->creates(NamespaceType::user)) TRY(take_ids_inside());
+  if (request_.plan->creates(NamespaceType::user)) {
+    if (auto place = sys::open(request_.rootfs, O_PATH | O_DIRECTORY)) place_ = std::move(*place);
+    TRY(take_ids_inside());
+  }
   // Rooted at the container's own cgroup, where we are by now (pitfalls of cgroup_namespaces(7)).
   if (request_.plan->creates(NamespaceType::cgroup) && !request_.cgroup && unshare(CLONE_NEWCGROUP) != 0) {
     return errno_error("unshare", "cgroup namespace");
@@ -152,6 +155,7 @@ sandbox::RootRequest Init::root_request() const {
   root.bundle = request_.bundle;
   root.rootfs = request_.rootfs;
   root.rootfs_fd = request_.rootfs_fd.get();
+  root.place = place_.get();
   root.new_user_namespace = request_.plan->creates(NamespaceType::user);
   root.pid_namespace = oci::find_namespace(config_, NamespaceType::pid) != nullptr;
   root.pivot = request_.pivot;
@@ -170,6 +174,7 @@ Result<void> Init::build() {
   if (request_.child.container_hooks) TRY(request_.child.container_hooks(host_pid_));
   log::silence();
   TRY(sandbox::enter_root(root));
+  place_.reset();
   trace::step("root entered");
   return ok();
 }
@@ -262,6 +267,8 @@ Result<void> Init::execute() {
   become_request.executable = executable_;
   become_request.env = env_;
   become_request.programs = programs_;
+  if (request_.effective->landlock) become_request.landlock = &*request_.effective->landlock;
+  become_request.rootfs = request_.rootfs;
   become_request.procfs = procfs_.get();
   become_request.error_fd = error_fd();
   become_request.listener_fd = request_.seccomp_listener.get();

@@ -110,6 +110,9 @@ class Joiner {
     become_request.env = program_environment(process_, listen_environment(request_.listen_fds));
     become_request.executable = TRY(sandbox::find_executable(process_.args.front(), become_request.env));
     become_request.programs = request_.programs;
+    become_request.landlock = request_.landlock;
+    become_request.rootfs = request_.rootfs;
+    become_request.joins = true;
     become_request.procfs = procfs.get();
     become_request.error_fd = socket_.get();
     become_request.listener_fd = request_.seccomp_listener.get();

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "oci/config.h"
+#include "policy/harden.h"
 #include "sandbox/seccomp.h"
 
 namespace agentrun::native {
@@ -24,6 +25,8 @@ struct JoinRequest {
   UniqueFd cgroup;  // for CLONE_INTO_CGROUP, or invalid: `place` attaches
   std::function<Result<void>(pid_t pid)> place;
   std::vector<sandbox::SeccompProgram> programs;
+  const policy::LandlockRules* landlock = nullptr;
+  std::string rootfs;       // of the container, on the host
   UniqueFd console_socket;  // or invalid: the terminal's master stays with us
   UniqueFd seccomp_listener;
   std::function<std::string(pid_t pid)> listener_message;  // for the agent of a seccomp listener

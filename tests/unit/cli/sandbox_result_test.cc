@@ -36,8 +36,16 @@ TEST(SandboxResult, ClaimsOnlyWhatIsThere) {
   EXPECT_TRUE(mentions(without, "memory: 512M"));
   EXPECT_TRUE(mentions(without, "time: 10m"));
   EXPECT_FALSE(mentions(without, "AppArmor"));
-  const auto with = list_enforced(policy, example(), {true});
+  EXPECT_FALSE(mentions(without, "Landlock"));
+  const auto with = list_enforced(policy, example(), {true, true});
   EXPECT_TRUE(mentions(with, "AppArmor"));
+  EXPECT_FALSE(mentions(with, "Landlock"));  // the policy does not use it
+  policy.landlock.files = true;
+  EXPECT_TRUE(mentions(list_enforced(policy, example(), {false, true}), "Landlock"));
+  EXPECT_FALSE(mentions(list_enforced(policy, example(), {false, false}), "Landlock"));
+  oci::Config writable = example();
+  writable.root.readonly = false;
+  EXPECT_FALSE(mentions(list_enforced(policy, writable, {false, true}), "Landlock"));
 }
 
 TEST(SandboxResult, AJoinedNetworkIsNotClaimedToBeNone) {

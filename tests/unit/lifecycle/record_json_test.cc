@@ -30,6 +30,7 @@ Record full_record() {
   record.exit_reason = "deadline";
   record.kill_pending = true;
   record.console = "/dev/pts/0";
+  record.private_ids = policy::PrivateIds{1'000'000, 4'294'900'000, 65'536};
   return record;
 }
 
@@ -57,6 +58,7 @@ TEST(RecordJson, EveryFieldComesBack) {
   EXPECT_EQ(back->cgroup.unit, record.cgroup.unit);
   EXPECT_EQ(back->cgroup.slice, record.cgroup.slice);
   EXPECT_EQ(back->cgroup.inode, record.cgroup.inode);
+  EXPECT_EQ(back->private_ids, record.private_ids);
   EXPECT_EQ(back->started, record.started);
   EXPECT_EQ(back->policy, record.policy);
   EXPECT_EQ(back->backend, record.backend);
@@ -151,6 +153,22 @@ TEST(RecordJson, ExitNoteComesBack) {
   EXPECT_EQ(back->status, 9);
   note.status.reset();
   EXPECT_EQ(parse_exit_note(print_exit_note(note), "exit.json")->status, std::nullopt);
+}
+
+TEST(RecordJson, PrivateIdsAreIds) {
+  Record record = full_record();
+  record.private_ids.reset();
+  EXPECT_FALSE(parse_record(print_record(record), "state.json")->private_ids);
+  Intent intent;
+  intent.id = "x";
+  intent.private_ids = policy::PrivateIds{7, 8, 9};
+  EXPECT_EQ(parse_intent(print_intent(intent), "intent.json")->private_ids, intent.private_ids);
+  for (const char* bad :
+       {R"("private_ids":{"uid":0,"gid":8,"size":9})", R"("private_ids":{"uid":4294967296,"gid":8,"size":9})",
+        R"("private_ids":{"uid":1})", R"("private_ids":7)"}) {
+    const std::string text = std::string(R"({"format":1,"id":"x","creator":{},"cgroup":{},)") + bad + "}";
+    EXPECT_FALSE(parse_intent(text, "intent.json")) << bad;
+  }
 }
 
 }  // namespace

@@ -56,12 +56,12 @@ TEST_F(ResolveTest, TheSameIsNotLooser) {
 
 TEST_F(ResolveTest, WhatLoosensNamesItself) {
   EXPECT_EQ(message({{"org.agentrun.deadline", "11m"}}),
-            "annotation org.agentrun.deadline: it would loosen the policy, which has 10m");
+            "read config.json /annotations/org.agentrun.deadline: it would loosen the policy, which has 10m");
   EXPECT_EQ(message({{"org.agentrun.memory", "513M"}}),
-            "annotation org.agentrun.memory: it would loosen the policy, which has 512M");
+            "read config.json /annotations/org.agentrun.memory: it would loosen the policy, which has 512M");
   EXPECT_NE(message({{"org.agentrun.cpus", "1.001"}}).find("org.agentrun.cpus: it would loosen"), std::string::npos);
   EXPECT_EQ(message({{"org.agentrun.pids", "129"}}),
-            "annotation org.agentrun.pids: it would loosen the policy, which has 128");
+            "read config.json /annotations/org.agentrun.pids: it would loosen the policy, which has 128");
 }
 
 TEST_F(ResolveTest, MalformedValuesAreRefusedByName) {
@@ -93,7 +93,7 @@ TEST_F(ResolveTest, SecretsAreNeverKept) {
 }
 
 TEST_F(ResolveTest, UnknownOnesAreRefused) {
-  for (const char* name : {"org.agentrun.policy", "org.agentrun.backend", "org.agentrun.deadlines", "org.agentrun.",
+  for (const char* name : {"org.agentrun.backend", "org.agentrun.policies", "org.agentrun.deadlines", "org.agentrun.",
                            "org.agentrun.Memory", "org.agentrun.memory\n"}) {
     EXPECT_NE(message({{name, "1"}}).find("unknown annotation"), std::string::npos) << name;
   }
@@ -134,6 +134,120 @@ TEST_F(ResolveTest, PolicyFilesAreTheAdministrators) {
   global_.policy = "policy.json";
   EXPECT_NE(message({}).find("there is none of that name"), std::string::npos);
   ASSERT_EQ(chdir("/"), 0);
+}
+
+class SettingsTest : public ResolveTest {
+ protected:
+  void settings(const std::string& json) {
+    write_text(scratch_ + "/agentrun.json", json);
+    global_.config = scratch_ + "/agentrun.json";
+  }
+  void policy_file(const std::string& name, const std::string& json) {
+    mkdir((scratch_ + "/policies").c_str(), 0755);
+    write_text(scratch_ + "/policies/" + name + ".json", json);
+  }
+};
+
+TEST_F(SettingsTest, TheFirstThatSaysSomethingHolds) {
+  settings(R"({"default": "team", "selectable": ["build", "team"],
+              "roots": {")" + root_ + R"(/x": {"default": "session"}}})");
+  policy_file("team", R"({"extends": "base", "limits": {"pids": 5}})");
+  policy_file("base", R"({"limits": {"memory": "1G"}})");
+  auto policy = resolve({});
+  ASSERT_TRUE(policy) << policy.error().message();
+  EXPECT_EQ(policy->name, "team");
+  EXPECT_EQ(policy->limits.pids, 5);
+  EXPECT_EQ(policy->limits.memory, 1ll << 30);
+  EXPECT_EQ(resolve({{"org.agentrun.policy", "build"}})->name, "build");
+  global_.root = root_ + "/x/";
+  EXPECT_EQ(resolve({})->name, "session");
+  global_.policy = "oci";
+  EXPECT_EQ(resolve({})->name, "oci");
+  EXPECT_EQ(resolve({{"org.agentrun.policy", "oci"}})->name, "oci");  // it asks for what it gets
+  EXPECT_NE(message({{"org.agentrun.policy", "build"}}).find("/annotations/org.agentrun.policy: the engine's own"),
+            std::string::npos);
+}
+
+TEST_F(SettingsTest, OnlyWhatIsListedCanBeSelected) {
+  EXPECT_EQ(message({{"org.agentrun.policy", "strict"}}),
+            "read config.json /annotations/org.agentrun.policy: not a policy that callers may select here (there is none)");
+  settings(R"({"selectable": ["build"]})");
+  for (const std::string& name : {std::string("oci"), std::string("../policies/x"), std::string("build\n"), std::string(),
+                                  std::string("build\0", 6), std::string(1 << 20, 'a'), std::string("BUILD")}) {
+    const std::string text = message({{"org.agentrun.policy", name}});
+    EXPECT_TRUE(text.starts_with("read config.json /annotations/org.agentrun.policy: ")) << text.substr(0, 200);
+    EXPECT_LT(text.size(), 400u);
+  }
+}
+
+TEST_F(SettingsTest, AnnotationsLoosenUpToTheBound) {
+  settings(R"({"annotations": {"deadline": "2h", "memory": "1G", "cpus": "2", "pids": 500, "network": "config",
+               "env_keep": ["CI*"]}})");
+  const auto policy = resolve({{"org.agentrun.deadline", "2h"},
+                               {"org.agentrun.memory", "1G"},
+                               {"org.agentrun.cpus", "1.5"},
+                               {"org.agentrun.pids", "500"},
+                               {"org.agentrun.network", "config"},
+                               {"org.agentrun.env.keep", "CI_JOB"}});
+  ASSERT_TRUE(policy) << policy.error().message();
+  EXPECT_EQ(policy->deadline.container, 7200'000'000);
+  EXPECT_EQ(policy->deadline.exec, 7200'000'000);  // it had all of the container's, and has so still
+  EXPECT_EQ(policy->limits.memory, 1ll << 30);
+  EXPECT_EQ(policy->limits.cpus, 1500);
+  EXPECT_EQ(policy->limits.pids, 500);
+  EXPECT_EQ(policy->network.mode, policy::NetworkMode::config);
+  EXPECT_EQ(message({{"org.agentrun.memory", "1025M"}}),
+            "read config.json /annotations/org.agentrun.memory: it would loosen the policy, which has 512M; callers may "
+            "go up to 1G");
+  EXPECT_NE(message({{"org.agentrun.env.keep", "HOME2"}}).find("not among those"), std::string::npos);
+  EXPECT_NE(message({{"org.agentrun.env.keep", "CI_TOKEN"}}).find("looks like a secret"), std::string::npos);
+  // A bound below the policy's own takes nothing away from it.
+  settings(R"({"annotations": {"memory": "1M"}})");
+  EXPECT_EQ(message({{"org.agentrun.memory", "512M"}}), "ok");
+}
+
+TEST_F(SettingsTest, NetworkIsTightenedByAnyone) {
+  EXPECT_EQ(message({{"org.agentrun.network", "none"}}), "ok");
+  EXPECT_NE(message({{"org.agentrun.network", "config"}}).find("it would loosen the policy"), std::string::npos);
+  EXPECT_NE(message({{"org.agentrun.network", "inherit"}}), "ok");
+  global_.policy = "oci";
+  const auto policy = resolve({{"org.agentrun.network", "none"}});
+  ASSERT_TRUE(policy);
+  EXPECT_FALSE(policy->change_nothing);
+  EXPECT_EQ(policy->network.mode, policy::NetworkMode::none);
+}
+
+TEST_F(SettingsTest, PauseContainersOfACriRootHaveNoDeadline) {
+  settings(R"({"roots": {")" + root_ + R"(": {"engine": "cri"}}})");
+  const oci::Annotations pause = {{"io.kubernetes.cri.container-type", "sandbox"}};
+  global_.root = root_ + "/other";
+  EXPECT_TRUE(resolve(pause)->deadline.container);
+  global_.root = root_ + "/";
+  EXPECT_FALSE(resolve(pause)->deadline.container);
+  EXPECT_FALSE(resolve({{"io.kubernetes.cri-o.ContainerType", "sandbox"}})->deadline.created);
+  EXPECT_TRUE(resolve({{"io.kubernetes.cri.container-type", "container"}})->deadline.container);
+  EXPECT_EQ(resolve(pause)->limits.memory, 512 << 20);
+}
+
+TEST_F(SettingsTest, OnlyRootsOwnFileIsTaken) {
+  settings("{}");
+  const std::string file = global_.config;
+  EXPECT_EQ(message({}), "ok");
+  ASSERT_EQ(chown(file.c_str(), 1234, 0), 0);
+  EXPECT_EQ(message({}), "settings " + file + ": owned by uid 1234");
+  ASSERT_EQ(chown(file.c_str(), 0, 0), 0);
+  chmod(file.c_str(), 0646);
+  EXPECT_EQ(message({}), "settings " + file + ": others can write to it");
+  chmod(file.c_str(), 0644);
+  const mode_t before = 0755;
+  chmod(scratch_.c_str(), 0777);
+  EXPECT_EQ(message({}), "settings " + file + ": others can write to the directory " + scratch_);
+  chmod(scratch_.c_str(), before);
+  ASSERT_EQ(chown(scratch_.c_str(), 1234, 0), 0);
+  EXPECT_EQ(message({}), "settings " + file + ": the directory " + scratch_ + " is owned by uid 1234");
+  ASSERT_EQ(chown(scratch_.c_str(), 0, 0), 0);
+  unlink(file.c_str());
+  EXPECT_NE(message({}).find("No such file"), std::string::npos);  // --config names one that is not there
 }
 
 TEST_F(ResolveTest, SourcesOfTheCommandLineAreWritable) {

@@ -82,7 +82,8 @@ void add_mounts(Sample& sample, Dice& dice) {
   const auto bind = [&](const char* destination, const std::string& source, std::vector<std::string> options,
                         FileKind kind = FileKind::directory) {
     add(destination, "bind", source.c_str(), std::move(options));
-    sample.facts.sources[mounts.size() - 1] = {kind, source};
+    const std::uint32_t owner = dice.of<std::uint32_t>({0, 1000, 100'000});
+    sample.facts.sources[mounts.size() - 1] = {kind, source, owner, owner};
   };
   const std::vector<std::string> odd = {"rw",     "ro",     "suid",     "dev",   "exec",
                                         "shared", "rslave", "rprivate", "nodev", "relatime"};
@@ -163,7 +164,8 @@ void add_namespaces(Sample& sample, Dice& dice) {
     sample.config.linux.namespaces.push_back({type, joined ? "/proc/77/ns/" + name : ""});
     if (joined && dice.one_in(3)) sample.facts.namespaces_of_host.push_back(name);
     if (type == user) {
-      sample.config.linux.uid_mappings = {{0, 100'000, 65'536}};
+      const std::uint32_t first = dice.one_in(3) ? 0 : 100'000;
+      sample.config.linux.uid_mappings = {{0, first, 65'536}};
       sample.config.linux.gid_mappings = {{0, 100'000, 65'536}};
     }
   }
@@ -202,7 +204,80 @@ void add_outside(oci::Config& config, Dice& dice) {
   if (dice.one_in(4)) config.hooks.poststop.push_back({"/opt/hooks/../evil", {}, {}, {}});
 }
 
+// {"key": value, ...} of some of the members.
+std::string object_of(const std::vector<std::pair<std::string, std::vector<std::string>>>& members, Dice& dice) {
+  std::string text;
+  for (const auto& [key, values] : members) {
+    if (!dice.one_in(3)) continue;
+    text += (text.empty() ? "\"" : ", \"") + key + "\": " + dice.of(values);
+  }
+  return "{" + text + "}";
+}
+
 }  // namespace
+
+std::string generate_policy(std::uint64_t seed) {
+  Dice dice(seed ^ 0x9e3779b97f4a7c15);
+  const std::vector<std::string> yes_no = {"true", "true", "false"};
+  const auto section = [&](std::vector<std::pair<std::string, std::vector<std::string>>> members) {
+    return std::vector<std::string>{object_of(members, dice)};
+  };
+  return object_of(
+      {{"extends", {R"("oci")", R"("strict")", R"("build")", R"("session")"}},
+       {"env",
+        section({{"filter", yes_no},
+                 {"keep", {"[]", R"(["PATH", "LC_*"])", R"(["*"])", R"({"add": ["MODE", "LC_API_KEY"]})"}},
+                 {"secrets", {"[]", R"(["*key*"])"}},
+                 {"set", {R"({"MODE": "ours"})", R"({"NEW": "", "PATH": "/bin"})"}}})},
+       {"rootfs", section({{"readonly", yes_no}})},
+       {"workdir",
+        section({{"writable", yes_no},
+                 {"size", {R"("1M")", "8192", R"("1T")"}},
+                 {"inodes", {"1", "100", R"("none")"}},
+                 {"empty", {"[]", R"(["/tmp", "/data"])", R"({"add": ["/var/cache"]})"}},
+                 {"home", yes_no},
+                 {"cwd", yes_no},
+                 {"never", {"[]", R"(["/", "/root*"])"}}})},
+       {"mounts",
+        section({{"restrict_binds", yes_no},
+                 {"refuse_sources", {"[]", R"(["/"])", R"(["/etc", "/srv"])"}},
+                 {"allow_sources", {"[]", R"(["/srv/*"])"}},
+                 {"allow_writable", {"[]", R"(["/srv", "/home/me"])"}},
+                 {"refuse_special", yes_no},
+                 {"force_readonly", yes_no},
+                 {"force_nosuid", yes_no},
+                 {"force_nodev", yes_no},
+                 {"restrict_types", yes_no}})},
+       {"network", section({{"mode", {R"("none")", R"("config")", R"("inherit")"}}})},
+       {"limits",
+        section({{"memory", {R"("64M")", R"("1G")", R"("none")"}},
+                 {"no_swap", yes_no},
+                 {"cpus", {R"("0.05")", "4", R"("none")"}},
+                 {"cpu_mask", yes_no},
+                 {"pids", {"1", "4194304", R"("none")"}},
+                 {"nofile", {"64", R"("none")"}},
+                 {"fsize", {"0", R"("1G")", R"("none")"}},
+                 {"core", {"0", R"("none")"}},
+                 {"no_hugepages", yes_no},
+                 {"normal_priority", yes_no}})},
+       {"deadline",
+        section({{"container", {R"("1us")", R"("30m")", R"("none")"}},
+                 {"exec", {R"("1s")", R"("none")"}},
+                 {"created", {R"("1m")", R"("none")"}}})},
+       {"namespaces", section({{"private_all", yes_no}})},
+       {"user", section({{"no_new_privileges", yes_no}, {"refuse_root_with_capabilities", yes_no}})},
+       {"capabilities", section({{"restrict", yes_no}, {"keep", {"[]", R"(["CAP_CHOWN", "CAP_NET_RAW"])"}}})},
+       {"seccomp", section({{"program", {R"("strict")", R"("none")"}}})},
+       {"apparmor", section({{"profile", {R"("agentrun-strict")", R"("other")", R"("none")"}}})},
+       {"devices", section({{"standard_only", yes_no}})},
+       {"sysctl", section({{"namespaced_only", yes_no}})},
+       {"hooks", section({{"refuse_config", yes_no}, {"directories", {"[]", R"(["/opt/hooks"])"}}})},
+       {"annotations", section({{"ignore_runtime", yes_no}})},
+       {"masks", section({{"masked", {"[]", R"(["/own", "/x"])"}}, {"readonly", {R"({"add": ["/proc/bus"]})"}}})},
+       {"audit", section({{"enable", yes_no}})},
+       {"require", {"[]", R"(["namespaces"])", R"({"add": ["cgroup.memory", "cgroup.kill"]})", R"(["apparmor"])"}}},
+      dice);
+}
 
 Sample generate(std::uint64_t seed) {
   Dice dice(seed);
@@ -212,7 +287,9 @@ Sample generate(std::uint64_t seed) {
   sample.config.hostname = "box";
   sample.facts.bundle = "/var/lib/containers/storage/overlay-containers/" + kId + "/userdata";
   sample.facts.trusted_sources = {"/var/lib/containers/storage", "/run/containers/storage"};
+  sample.facts.private_ids = PrivateIds{1'000'000, 2'000'000, 65'536};
   sample.facts.apparmor_loaded = dice.one_in(2);
+  sample.facts.landlock_abi = static_cast<int>(dice.below(10));
   sample.facts.cgroup_cpu = !dice.one_in(4);
   sample.facts.cgroup_io = !dice.one_in(4);
   if (dice.one_in(2)) sample.facts.disks = {{8, 0}, {259, 3}};

@@ -15,4 +15,8 @@ struct Sample {
 
 Sample generate(std::uint64_t seed);
 
+// A policy file as text: some sections, some keys of each, values that are right; now and then one that the parser
+// refuses for what it would be together. The same seed gives the same.
+std::string generate_policy(std::uint64_t seed);
+
 }  // namespace agentrun::policy::testing

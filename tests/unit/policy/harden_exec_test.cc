@@ -56,7 +56,7 @@ TEST(HardenExec, IsNeverMoreThanTheContainer) {
   ASSERT_NE(find(process->rlimits, "RLIMIT_STACK"), nullptr);  // a limit that only the container has
   EXPECT_EQ(find(process->rlimits, "RLIMIT_CORE")->hard, 0u);
   EXPECT_EQ(process->apparmor_profile, container.process->apparmor_profile);
-  EXPECT_EQ(process->apparmor_profile, "theirs//&agentrun-strict");
+  EXPECT_EQ(process->apparmor_profile, "theirs//&:agentrun:agentrun-strict");
   EXPECT_EQ(process->selinux_label, "container_t");
   EXPECT_EQ(process->oom_score_adj, 100);
   EXPECT_FALSE(process->scheduler);
@@ -86,7 +86,7 @@ TEST(HardenExec, StacksAnotherProfile) {
   process.apparmor_profile = "tighter";
   Report report;
   EXPECT_EQ(harden_exec(process, container_of(policy), policy, report)->apparmor_profile,
-            "tighter//&theirs//&agentrun-strict");
+            "tighter//&theirs//&:agentrun:agentrun-strict");
 }
 
 TEST(HardenExec, OciChangesNothing) {

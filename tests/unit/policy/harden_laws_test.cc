@@ -40,6 +40,10 @@ std::vector<Policy> policies() {
              "devices": {"standard_only": true}, "sysctl": {"namespaced_only": true}})");
   custom(R"({"workdir": {"backing": "disk-or-memory", "size": "4G"},
              "limits": {"io": {"read_bps": "1M", "write_bps": "2M", "read_iops": 10, "write_iops": 20}}})");
+  custom(R"({"extends": "oci", "rootfs": {"readonly": true}, "user": {"no_new_privileges": true},
+             "landlock": {"files": true, "scopes": true, "exec": true}})");
+  custom(R"({"user": {"userns": "auto"}, "mounts": {"allow_writable": ["/srv", "/home/me/x"]}})");
+  custom(R"({"extends": "oci", "user": {"userns": "auto"}})");
   return result;
 }
 
@@ -181,8 +185,30 @@ std::string normal(json::value document) {
 
 // --- the laws ---
 
+// Thousands of policies, each with a config of its own.
+template <typename Test>
+void for_each_policy(const Test& test) {
+  constexpr std::uint64_t kPolicies = 3000;
+  std::size_t accepted = 0, parsed = 0;
+  for (std::uint64_t seed = 0; seed < kPolicies; ++seed) {
+    const auto policy = parse_policy(testing::generate_policy(seed), "generated.json");
+    if (!policy) continue;
+    ++parsed;
+    const Sample sample = testing::generate(seed + kSamples);
+    const auto effective = harden(sample.config, *policy, sample.facts);
+    if (!effective) continue;
+    ++accepted;
+    SCOPED_TRACE(testing::generate_policy(seed) + ", seed " + std::to_string(seed) + describe(effective->report));
+    test(sample, *policy, *effective);
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(parsed, kPolicies * 2 / 3) << "the parser refuses most of them";
+  EXPECT_GT(accepted, kPolicies / 4) << "most samples are refused: the laws are hardly tested";
+}
+
 template <typename Test>
 void for_each_sample(const Test& test) {
+  for_each_policy(test);
   for (const Policy& policy : policies()) {
     std::size_t accepted = 0;
     for (std::uint64_t seed = 0; seed < kSamples; ++seed) {
@@ -218,6 +244,7 @@ TEST(HardenLaws, TwiceIsOnce) {
     EXPECT_EQ(text_of(again->config), text_of(effective.config));
     EXPECT_TRUE(again->report.changes.empty()) << describe(again->report);
     EXPECT_EQ(again->cpu_mask_width, effective.cpu_mask_width);
+    EXPECT_EQ(again->landlock, effective.landlock);
     EXPECT_EQ(again->writable.has_value(), effective.writable.has_value());
     if (again->writable) {
       EXPECT_EQ(again->writable->size, effective.writable->size);
@@ -253,7 +280,7 @@ TEST(HardenLaws, OciChangesNothing) {
     EXPECT_EQ(text_of(effective->config), text_of(sample.config));
     EXPECT_EQ(effective->report.policy, "oci");
     EXPECT_TRUE(effective->report.changes.empty() && effective->report.notes.empty());
-    EXPECT_FALSE(effective->writable || effective->empty_network || effective->audit ||
+    EXPECT_FALSE(effective->writable || effective->empty_network || effective->audit || effective->landlock ||
                  effective->deadline || effective->cpu_mask_width || !effective->seccomp_program.empty());
   }
 }

@@ -293,6 +293,20 @@ TEST(MountTypes, OfEnginesPass) {
   EXPECT_EQ(effective->writable->empty, (std::vector<std::string>{"/tmp", "/var/tmp"}));
 }
 
+// Podman binds --secret into a directory that it made for the container; another container's is not open to that.
+TEST(BindSource, OwnDirectoriesAreSealedLast) {
+  const std::string own = "/run/containers/storage/overlay-containers/" + kOwn + "/userdata/";
+  Box podman;
+  podman.bind("/srv/data", "/data")
+      .bind(own + "run/secrets", "/run/secrets", {"bind", "rprivate"})
+      .bind("/run/containers/storage/overlay-containers/" + kOther + "/userdata/hosts", "/etc/hosts", {"bind"},
+            FileKind::regular);
+  const auto effective = podman.harden();
+  ASSERT_TRUE(effective) << effective.error().message();
+  EXPECT_EQ(effective->sealed_last, std::vector<std::size_t>{1});
+  EXPECT_TRUE(has(effective->config.mounts[1], "ro"));
+}
+
 TEST(Tmpfs, IsAtMostAQuarterOfTheMemoryAndTheStoreAnother) {
   const auto size_of = [](const char* option) {
     for (const auto& o : Box().mount("/t", "tmpfs", {option}).last().options) {
@@ -447,7 +461,7 @@ TEST(WritablePlan, LeavesTheConfigsMountsOnTop) {
   const Writable writable = writable_of(box, &report);
   EXPECT_EQ(writable.empty, std::vector<std::string>{"/var/tmp"});
   EXPECT_TRUE(writable.overlays.empty());
-  EXPECT_EQ(report.notes.size(), 4u);  // /tmp, /run, the working directory, no AppArmor
+  EXPECT_EQ(report.notes.size(), 5u);  // /tmp, /run, the working directory, no AppArmor, exec without Landlock
   // A mount below is no reason: it goes on top of the overlay.
   Box below = box_with("/work", "");
   below.bind("/srv", "/work/data");

@@ -127,7 +127,8 @@ TEST(HardenProcess, AppArmorIsStackedWhereItIsLoaded) {
   };
   EXPECT_EQ(profile("", true), "agentrun-strict");
   EXPECT_EQ(profile("unconfined", true), "agentrun-strict");
-  EXPECT_EQ(profile("docker-default", true), "docker-default//&agentrun-strict");
+  EXPECT_EQ(profile("docker-default", true), "docker-default//&:agentrun:agentrun-strict");
+  EXPECT_EQ(profile("a//&:agentrun:agentrun-strict", true), "a//&:agentrun:agentrun-strict");
   EXPECT_EQ(profile("a//&agentrun-strict//&b", true), "a//&agentrun-strict//&b");
   EXPECT_EQ(profile("docker-default", false), "docker-default");
   EXPECT_NE(strict(with_process()).report.notes.at(0).find("not loaded"), std::string::npos);
@@ -393,7 +394,7 @@ TEST(HardenRequire, MissingControllersAreNoted) {
   ASSERT_TRUE(effective);
   EXPECT_FALSE(effective->config.linux.resources->memory || effective->config.linux.resources->cpu ||
                effective->config.linux.resources->pids_limit);
-  EXPECT_EQ(effective->report.notes.size(), 5u);  // three controllers, AppArmor, the working directory /
+  EXPECT_EQ(effective->report.notes.size(), 6u);  // three controllers, AppArmor, the working directory /, Landlock of exec
   EXPECT_EQ(effective->writable->size, 256ll << 20);
 }
 

@@ -210,6 +210,40 @@ void judge_namespaces(const oci::Config& before, const oci::Config& after, Judge
   }
 }
 
+bool has_host_root(const std::vector<oci::IdMapping>& mappings) {
+  return std::any_of(mappings.begin(), mappings.end(), [](const auto& mapping) { return mapping.host_id == 0; });
+}
+
+// A user namespace may come, and one that has the host's root may go; ids of the host's own never appear.
+void judge_ids(const oci::Config& before, const oci::Config& after, Judge& judge) {
+  const auto same = [](const auto& a, const auto& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+      return x.container_id == y.container_id && x.host_id == y.host_id && x.size == y.size;
+    });
+  };
+  const oci::Linux &b = before.linux, &a = after.linux;
+  if (!same(b.uid_mappings, a.uid_mappings) || !same(b.gid_mappings, a.gid_mappings)) {
+    judge.require(b.uid_mappings.empty() || has_host_root(b.uid_mappings) || has_host_root(b.gid_mappings),
+                  "another user namespace");
+    for (const auto* mappings : {&a.uid_mappings, &a.gid_mappings}) {
+      for (const auto& mapping : *mappings) judge.require(mapping.host_id >= 65'536, "ids of the host");
+    }
+  }
+  for (std::size_t i = 0; i < std::min(before.mounts.size(), after.mounts.size()); ++i) {
+    const auto& mount = after.mounts[i];
+    if (same(before.mounts[i].uid_mappings, mount.uid_mappings)) continue;
+    bool readonly = false;
+    for (const auto& option : mount.options) {
+      if (option == "ro" || option == "rro") readonly = true;
+      if (option == "rw" || option == "rrw") readonly = false;
+    }
+    for (const auto& mapping : mount.uid_mappings) {
+      judge.require(mapping.container_id != 0 || readonly, "root of the host in a writable bind");
+      judge.require(mapping.host_id >= 65'536, "ids of the host in a bind");
+    }
+  }
+}
+
 template <typename Map>
 std::vector<std::string> keys(const Map& map) {
   std::vector<std::string> result;
@@ -266,6 +300,7 @@ std::vector<std::string> loosened(const oci::Config& before, const oci::Config& 
   }
   judge_mounts(before.mounts, after.mounts, judge);
   judge_namespaces(before, after, judge);
+  judge_ids(before, after, judge);
   judge_resources(of(before.linux.resources), of(after.linux.resources), judge);
   judge_linux(before.linux, after.linux, judge);
   judge.subset(keys(after.annotations), keys(before.annotations), "annotation");

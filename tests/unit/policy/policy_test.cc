@@ -4,7 +4,10 @@
 
 #include <boost/json.hpp>
 #include <fstream>
+#include <map>
 #include <sstream>
+
+#include "manual.h"
 
 namespace agentrun::policy {
 namespace {
@@ -119,6 +122,65 @@ TEST(ParsePolicy, ExtendsWhatItNames) {
   EXPECT_NE(error_of(R"({"change_nothing": true, "limits": {"pids": 1}})").find("/change_nothing"), std::string::npos);
 }
 
+// Files of the administrator, by name.
+FindPolicy files(const std::map<std::string, std::string>& texts) {
+  return [texts](const std::string& name) -> Result<PolicyText> {
+    const auto found = texts.find(name);
+    if (found == texts.end()) return refusal("policy", name, "there is none of that name");
+    return PolicyText{found->second, "/p/" + name + ".json"};
+  };
+}
+
+std::string error_with(const std::string& json, const std::map<std::string, std::string>& texts) {
+  const auto policy = parse_policy(json, "/p/top.json", files(texts));
+  return policy ? "accepted" : policy.error().message();
+}
+
+TEST(ParsePolicy, ExtendsFiles) {
+  const auto policy = parse_policy(R"({"extends": "team", "limits": {"pids": 7}})", "/p/top.json",
+                                   files({{"team", R"({"extends": "base", "limits": {"memory": "1G"}})"},
+                                          {"base", R"({"extends": "build", "limits": {"pids": 9}})"}}));
+  ASSERT_TRUE(policy) << policy.error().message();
+  EXPECT_EQ(policy->limits.pids, 7);
+  EXPECT_EQ(policy->limits.memory, 1ll << 30);
+  EXPECT_EQ(policy->limits.cpus, builtin_policy("build")->limits.cpus);
+  EXPECT_EQ(policy->extends, "team");
+  EXPECT_TRUE(policy->capabilities.restrict);
+  // What is kept for exec stands alone, whatever becomes of the files.
+  const auto again = parse_policy(print_policy(*policy), policy->name);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(print_policy(*again), print_policy(*policy));
+}
+
+TEST(ParsePolicy, ABuiltInNameIsNeverAFile) {
+  const auto policy = parse_policy("{}", "p", files({{"strict", R"({"change_nothing": true})"}}));
+  ASSERT_TRUE(policy);
+  EXPECT_TRUE(policy->capabilities.restrict);
+}
+
+TEST(ParsePolicy, CirclesAndTowersEnd) {
+  EXPECT_EQ(error_with(R"({"extends": "a"})", {{"a", R"({"extends": "b"})"}, {"b", R"({"extends": "a"})"}}),
+            "parse /p/b.json /extends: a circle: /p/top.json extends a extends b extends a");
+  EXPECT_NE(error_with(R"({"extends": "a"})", {{"a", R"({"extends": "a"})"}}).find("/extends: a circle"),
+            std::string::npos);
+  std::map<std::string, std::string> tower;
+  for (int i = 0; i < 20; ++i) tower["p" + std::to_string(i)] = R"({"extends": "p)" + std::to_string(i + 1) + "\"}";
+  EXPECT_NE(error_with(R"({"extends": "p0"})", tower).find("/extends: more than 8 policies"), std::string::npos);
+}
+
+// An error in a file that is extended names that file.
+TEST(ParsePolicy, NamesTheFileThatIsWrong) {
+  const std::string error = error_with(R"({"extends": "a"})", {{"a", R"({"limits": {"pids": -1}})"}});
+  EXPECT_TRUE(error.starts_with("parse /p/a.json /limits/pids")) << error;
+  EXPECT_EQ(error_with(R"({"extends": "b"})", {}),
+            "parse /p/top.json /extends: policy b: there is none of that name");
+  for (const char* name : {"../etc/x", "/etc/x", ".hidden", "-option", "a b", "", "a\\u0000b"}) {
+    const std::string text = error_with(std::string(R"({"extends": ")") + name + "\"}", {});
+    EXPECT_TRUE(text.find("/extends: ") != std::string::npos) << name << ": " << text;
+  }
+  EXPECT_NE(error_with(R"({"extends": ")" + std::string(65, 'a') + "\"}", {}).find("/extends"), std::string::npos);
+}
+
 TEST(ParsePolicy, ListsAreReplacedOrAddedTo) {
   EXPECT_EQ(parsed(R"({"env": {"keep": ["A"]}})").env.keep, std::vector<std::string>{"A"});
   const auto keep = parsed(R"({"env": {"keep": {"add": ["A", "PATH"]}}})").env.keep;
@@ -196,7 +258,24 @@ TEST(ParsePolicy, RefusesAndNamesThePlace) {
       {R"({"capabilities": {"keep": ["NET_RAW"]}})", "/capabilities/keep/0"},
       {R"({"seccomp": {"program": "loose"}})", "/seccomp/program"},
       {R"({"apparmor": {"profile": "a//&b"}})", "/apparmor/profile"},
-      {R"({"require": ["cgroup.gpu"]})", "/require/0"},
+      {R"({"require": ["cgroup.gpu"]})", "/require/0: expected one of seccomp namespaces"},
+      {R"({"require": [""]})", "/require/0"},
+      {R"({"require": {"add": ["landlok"]}})", "/require/add/0"},
+      {R"({"env": {"secrets": [""]}})", "/env/secrets/0"},
+      {R"({"env": {"keep": ["A\nB"]}})", "/env/keep/0"},
+      {R"({"workdir": {"never": [""]}})", "/workdir/never/0"},
+      {R"({"mounts": {"allow_sources": [""]}})", "/mounts/allow_sources/0"},
+      {R"({"masks": {"masked": ["proc"]}})", "/masks/masked/0"},
+      {R"({"hooks": {"directories": ["/a\u0000b"]}})", "/hooks/directories/0"},
+      {R"({"workdir": {"size": 1e30}})", "/workdir/size"},
+      {R"({"workdir": {"size": "1e30"}})", "/workdir/size"},
+      {R"({"workdir": {"inodes": -1}})", "/workdir/inodes"},
+      {R"({"workdir": {"inodes": 4294967297}})", "/workdir/inodes"},
+      {R"({"limits": {"fsize": 1e30}})", "/limits/fsize"},
+      {R"({"limits": {"core": -1}})", "/limits/core"},
+      {R"({"limits": {"pids": 4194305}})", "/limits/pids"},
+      {R"({"extends": 1})", "/extends"},
+      {R"({"extends": ["strict"]})", "/extends"},
       {R"({"env": {"filter": true, "filter": false}})", "/env/filter"},
       {R"({"limits": {"memory": "none"}})", "/workdir"},
       {R"({"limits": {"cpus": "none"}})", "/limits"},
@@ -261,26 +340,37 @@ TEST(PolicySchema, HasTheKeysOfTheParser) {
   EXPECT_EQ(known + 2, printed.size());  // extends and require are no sections
 }
 
-// Every example of the reference is a policy.
+// Every example of the reference is a policy, and every section has one.
 TEST(PolicyManual, ItsExamplesAreRight) {
-  std::ifstream file(SOURCE_DIR "/man/agentrun-policy.5");
-  std::string line;
-  std::string example;
-  bool literal = false;
-  std::size_t examples = 0;
-  while (std::getline(file, line)) {
-    if (line == ".Ed") {
-      if (!example.starts_with('{')) example = "{" + example + "}";
-      EXPECT_EQ(error_of(example), "accepted") << example;
-      example.clear();
-      literal = false;
-      ++examples;
-    } else if (literal) {
-      example += line + "\n";
-    }
-    if (line.starts_with(".Bd -literal")) literal = true;
+  std::string all;
+  for (const std::string& example : manual::examples(SOURCE_DIR "/man/agentrun-policy.5")) {
+    EXPECT_EQ(error_with(example, {{"team", "{}"}}), "accepted") << example;
+    all += example;
   }
-  EXPECT_GE(examples, 20u);
+  std::ifstream file(SOURCE_DIR "/policies/schema.json");
+  std::stringstream text;
+  text << file.rdbuf();
+  const auto schema = boost::json::parse(text.str());
+  for (const auto& section : schema.at("properties").as_object()) {
+    if (section.key() == "$schema") continue;
+    EXPECT_NE(all.find("\"" + std::string(section.key()) + "\":"), std::string::npos) << section.key();
+  }
+}
+
+// Every mechanism that can be required stands in the schema and in the manual.
+TEST(PolicyManual, NamesEveryMechanism) {
+  const std::string reason = error_of(R"({"require": ["?"]})");
+  const std::string known = reason.substr(reason.find("expected one of ") + 16);
+  std::string schema, page;
+  std::getline(std::ifstream(SOURCE_DIR "/policies/schema.json"), schema, '\0');
+  std::getline(std::ifstream(SOURCE_DIR "/man/agentrun-policy.5"), page, '\0');
+  std::istringstream names(known);
+  std::size_t count = 0;
+  for (std::string name; names >> name; ++count) {
+    EXPECT_NE(schema.find("\"" + name + "\""), std::string::npos) << name;
+    EXPECT_NE(page.find(".It Cm " + name), std::string::npos) << name;
+  }
+  EXPECT_GE(count, 10u);
 }
 
 TEST(LooksLikeSecret, IsByName) {

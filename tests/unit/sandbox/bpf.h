@@ -87,6 +87,18 @@ inline std::uint32_t ask(const std::vector<sock_filter>& program, long number,
   return run_bpf(program, data);
 }
 
+// What the kernel makes of several, in the order in which they were loaded (kernel/seccomp.c, seccomp_run_filters): the
+// strictest action; of equal ones the last loaded filter's, with its data.
+inline std::uint32_t run_stack(const std::vector<std::vector<sock_filter>>& programs, const seccomp_data& data) {
+  const auto action = [](std::uint32_t value) { return static_cast<std::int32_t>(value & SECCOMP_RET_ACTION_FULL); };
+  std::uint32_t result = SECCOMP_RET_ALLOW;
+  for (auto program = programs.rbegin(); program != programs.rend(); ++program) {
+    const std::uint32_t one = run_bpf(*program, data);
+    if (action(one) < action(result)) result = one;
+  }
+  return result;
+}
+
 constexpr std::uint32_t errno_of(int code) { return SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(code); }
 
 }  // namespace agentrun::sandbox::test

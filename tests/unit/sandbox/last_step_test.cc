@@ -22,7 +22,9 @@
 
 #include "forked.h"
 #include "sandbox/identity.h"
+#include "sandbox/landlock.h"
 #include "sys/file.h"
+#include "sys/landlock.h"
 #include "sys/socket.h"
 
 namespace agentrun::sandbox {
@@ -152,8 +154,8 @@ TEST_F(LastStepTest, FiltersAreLoadedInOrder) {
   oci::Seccomp profile;
   profile.default_action = "SCMP_ACT_ALLOW";
   profile.syscalls = {{{"mkdir", "mkdirat"}, "SCMP_ACT_ERRNO", EXDEV, {}}};
-  const auto programs = stack_seccomp({*compile_seccomp(profile)}, false, *strict);
-  const UniqueFd sealed = *seal_programs(*programs);
+  const auto programs = stack_seccomp(SeccompOrder::config_first, {*compile_seccomp(profile)}, *strict);
+  const UniqueFd sealed = *seal_programs(programs);
   Launch launch =
       shell("grep '^Seccomp' /proc/self/status; mkdir " + directory_ + "/no 2>&1; unshare -U true || echo denied");
   launch.programs_fd = sealed.get();
@@ -162,6 +164,42 @@ TEST_F(LastStepTest, FiltersAreLoadedInOrder) {
   EXPECT_NE(outcome.output.find("Seccomp:\t2\nSeccomp_filters:\t2\n"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("cross-device"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("denied"), std::string::npos);
+}
+
+// Between the two: a label is a file that the rules do not know, and a filter need not know the call.
+TEST_F(LastStepTest, TheLandlockDomainIsEnteredAfterTheLabelsAndBeforeTheFilters) {
+  if (sys::landlock_abi() < policy::kLandlockFiles) GTEST_SKIP() << "no Landlock here";
+  policy::LandlockRules rules;
+  rules.abi = sys::landlock_abi();
+  rules.files = true;
+  LandlockRequest request;
+  request.rules = &rules;
+  const UniqueFd ruleset = *make_landlock_ruleset(request);
+  oci::Seccomp profile;
+  profile.default_action = "SCMP_ACT_ALLOW";
+  profile.syscalls = {{{"landlock_restrict_self"}, "SCMP_ACT_KILL_PROCESS", {}, {}}};
+  const UniqueFd sealed = *seal_programs({*compile_seccomp(profile)});
+  make("label", "", 0644);
+  const UniqueFd directory = *sys::open(directory_, O_PATH | O_DIRECTORY);
+  Launch launch =
+      shell("cat " + directory_ + "/label; echo new > " + directory_ + "/label || echo denied; ls /proc/$$/fd");
+  launch.procfs = directory.get();
+  launch.labels = {{"label", "exec ours\n"}};
+  launch.programs_fd = sealed.get();
+  launch.landlock_fd = ruleset.get();
+  const Outcome outcome = run(launch);
+  EXPECT_EQ(outcome.failure, "");
+  EXPECT_EQ(outcome.output, "exec ours\ndenied\n0\n1\n2\n");
+}
+
+TEST_F(LastStepTest, WithoutItsLandlockDomainTheProgramDoesNotStart) {
+  Launch launch = shell("echo ran");
+  const UniqueFd directory = *sys::open(directory_, O_RDONLY | O_DIRECTORY);  // no ruleset
+  launch.landlock_fd = directory.get();
+  const Outcome outcome = run(launch);
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_EQ(outcome.status, 126);
+  EXPECT_EQ(read_launch_failure(outcome.failure, "x").message().substr(0, 21), "restrict by Landlock:");
 }
 
 TEST_F(LastStepTest, AFilterThatTheKernelRefusesStopsTheStart) {
@@ -293,8 +331,9 @@ oci::Seccomp listening_profile() {
 }
 
 TEST_F(LastStepTest, TheListenerIsSentBeforeAnythingNeedsIt) {
-  auto programs = stack_seccomp({*compile_seccomp(listening_profile())}, false, *builtin_seccomp("strict"));
-  const UniqueFd sealed = *seal_programs(*programs);
+  auto programs =
+      stack_seccomp(SeccompOrder::config_first, {*compile_seccomp(listening_profile())}, *builtin_seccomp("strict"));
+  const UniqueFd sealed = *seal_programs(programs);
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     auto pair = *sys::socket_pair(type);
     Launch launch = shell("mkdir " + directory_ + "/new 2>&1; echo $?");
@@ -347,7 +386,7 @@ TEST_F(LastStepTest, WithoutTheAgentsEndTheProgramDoesNotStart) {
 TEST_F(LastStepTest, AScriptOfProcSelfExeReachesTheLastStepOnly) {
   Launch launch;
   launch.path = make("script", "#!/proc/self/exe\n");
-  launch.args = {"L:-:-:-:-:-:0", "L:-:-:-:-:-:0", "x", "/bin/sh", "-c", "echo ran"};
+  launch.args = {"L:-:-:-:-:-:-:0", "L:-:-:-:-:-:-:0", "x", "/bin/sh", "-c", "echo ran"};
   const Outcome outcome = run(launch);
   EXPECT_EQ(outcome.status, 126);
   EXPECT_EQ(outcome.output, "");

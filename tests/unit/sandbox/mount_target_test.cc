@@ -75,6 +75,17 @@ TEST_F(MountTarget, SaysWhetherItMadeIt) {
   EXPECT_FALSE(open_target(root_.get(), "/new", {})->created);
 }
 
+// Only then may the check for a mount over the root itself be left out.
+TEST_F(MountTarget, KnowsWhatIsCertainlyNotTheRoot) {
+  fs::create_directories(top_ + "/root/a/b");
+  link("/", "/up");
+  link("..", "/a/up");
+  EXPECT_TRUE(open_target(root_.get(), "/a/b", {})->below_root);
+  for (const char* const path : {"/", "//", "/.", "/a/..", "/a/b/../..", "/up", "/a/up", "/up/."}) {
+    EXPECT_FALSE(open_target(root_.get(), path, {})->below_root) << path;
+  }
+}
+
 TEST_F(MountTarget, InheritsSetgidAndIsNotWritableByOthers) {
   fs::create_directory(top_ + "/root/s");
   chmod((top_ + "/root/s").c_str(), 07755);
@@ -135,7 +146,7 @@ TEST_F(MountTarget, NofollowTakesTheLinkItself) {
 
 TEST_F(MountTarget, MagicLinksAreNotJumped) {
   const auto root = sys::open("/", O_PATH | O_DIRECTORY);
-  const UniqueFd fd = std::move(*sys::open(top_ + "/outside", O_PATH | O_DIRECTORY));
+  const UniqueFd fd = *sys::open(top_ + "/outside", O_PATH | O_DIRECTORY);
   EXPECT_FALSE(find_target(root->get(), "/proc/self/fd/" + std::to_string(fd.get())));
 }
 

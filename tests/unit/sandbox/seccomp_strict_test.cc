@@ -237,6 +237,7 @@ TEST(SeccompStrict, OtherArguments) {
                 {SYS_splice, {}, errno_of(EINVAL)},
                 {SYS_tee, {}, errno_of(EINVAL)},
                 {SYS_vmsplice, {}, errno_of(EINVAL)},
+                {SYS_copy_file_range, {}, errno_of(EXDEV)},
                 {SYS_sched_setaffinity, {0, 8, 1}, errno_of(0)}});
 }
 

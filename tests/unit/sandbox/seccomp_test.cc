@@ -157,17 +157,27 @@ SeccompProgram named(std::uint32_t mark, bool listener = false) {
 }
 
 TEST(Seccomp, StackOrders) {
-  const auto order = [](const auto& stack) {
+  const auto order = [](const SeccompSides& sides, auto config, auto ours) {
     std::vector<std::uint32_t> marks;
-    for (const auto& program : *stack) marks.push_back(program.instructions[0].k);
+    const auto found = seccomp_order(sides);
+    if (!found) return marks;
+    for (const auto& program : stack_seccomp(*found, config, ours)) marks.push_back(program.instructions[0].k);
     return marks;
   };
-  EXPECT_EQ(order(stack_seccomp({named(1)}, false, {named(2)})), (std::vector<std::uint32_t>{1, 2}));
-  EXPECT_EQ(order(stack_seccomp({named(1, true)}, false, {named(2)})), (std::vector<std::uint32_t>{1, 2}));
-  EXPECT_EQ(order(stack_seccomp({named(1)}, true, {named(2)})), (std::vector<std::uint32_t>{2, 1}));
-  EXPECT_EQ(order(stack_seccomp({}, false, {named(2)})), (std::vector<std::uint32_t>{2}));
-  EXPECT_EQ(order(stack_seccomp({named(1, true)}, true, {})), (std::vector<std::uint32_t>{1}));
-  EXPECT_FALSE(stack_seccomp({named(1, true)}, true, {named(2)}));
+  using Programs = std::vector<SeccompProgram>;
+  using Marks = std::vector<std::uint32_t>;
+  const Programs config{named(1)}, listening{named(1, true)}, ours{named(2), named(3)};
+  EXPECT_EQ(order({false, false, false}, config, ours), (Marks{1, 2, 3}));
+  EXPECT_EQ(order({false, true, false}, listening, ours), (Marks{1, 2, 3}));
+  EXPECT_EQ(order({true, false, false}, config, ours), (Marks{2, 3, 1}));
+  EXPECT_EQ(order({false, false, false}, Programs{}, ours), (Marks{2, 3}));
+  EXPECT_EQ(order({false, false, true}, config, ours), (Marks{1, 2, 3}));
+  EXPECT_EQ(order({false, true, true}, listening, ours), (Marks{1, 2, 3}));
+  // Neither order: no filter is left out in silence.
+  EXPECT_EQ(order({true, true, false}, listening, ours), Marks{});
+  EXPECT_EQ(order({true, false, true}, config, ours), Marks{});
+  EXPECT_NE(seccomp_order({true, true, false}).error().message().find("listener"), std::string::npos);
+  EXPECT_NE(seccomp_order({true, false, true}).error().message().find("addition"), std::string::npos);
 }
 
 TEST(Seccomp, WhetherAProfileLetsOursBeLoaded) {
