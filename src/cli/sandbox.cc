@@ -19,6 +19,7 @@
 #include "lifecycle/facts.h"
 #include "lifecycle/resolve.h"
 #include "lifecycle/sandbox_config.h"
+#include "lifecycle/sandbox_out.h"
 #include "lifecycle/sandbox_root.h"
 #include "lifecycle/store.h"
 #include "sandbox/labels.h"
@@ -34,6 +35,8 @@ constexpr int kOwnErrorExit = 125;  // as engines
 struct Request {
   lifecycle::SandboxOptions sandbox;
   std::string json_file;
+  std::optional<lifecycle::OutPlace> out;
+  mode_t umask = 022;  // the caller's
   bool explain = false;
 };
 
@@ -85,7 +88,7 @@ void add_options(OptionParser& parser, Request& request, lifecycle::Global& glob
           },
           "show a file or directory, read-only unless rw is there")
       .text("workdir", "DIR", sandbox.workdir, "show DIR as /work; what is changed there vanishes (default: empty)")
-      .text("out", "DIR", sandbox.out, "keep what is written to /out in DIR, which is made, or is empty")
+      .text("out", "DIR", sandbox.out, "afterwards DIR has what was written to /out; it is made, or is empty")
       .value("timeout", "DURATION", positive_into(sandbox.timeout_us, text::parse_duration),
              "kill it after that: 90s, 10m, 1h30m (default: the policy's)")
       .value("memory", "SIZE", positive_into(sandbox.memory, text::parse_size), "512M, 2G (default: the policy's)")
@@ -98,14 +101,12 @@ void add_options(OptionParser& parser, Request& request, lifecycle::Global& glob
       .flag("explain", request.explain, "print to standard error what is enforced, and by what");
 }
 
-Result<void> resolve_paths(lifecycle::SandboxOptions& sandbox) {
+Result<void> resolve_paths(Request& request) {
+  lifecycle::SandboxOptions& sandbox = request.sandbox;
   if (!sandbox.rootfs.empty()) sandbox.rootfs = TRY(resolve("--rootfs", sandbox.rootfs));
   if (!sandbox.workdir.empty()) sandbox.workdir = TRY(resolve("--workdir", sandbox.workdir));
   for (lifecycle::SandboxBind& bind : sandbox.binds) bind.source = TRY(resolve("--bind", bind.source));
-  if (!sandbox.out.empty()) {
-    if (::mkdir(sandbox.out.c_str(), 0755) != 0 && errno != EEXIST) return errno_error("--out", sandbox.out);
-    sandbox.out = TRY(resolve("--out", sandbox.out));
-  }
+  if (!sandbox.out.empty()) request.out = TRY(lifecycle::open_out_place(sandbox.out, request.umask));
   return ok();
 }
 
@@ -138,20 +139,35 @@ int exit_status_of(const lifecycle::Outcome& outcome) {
   return outcome.reason == "deadline" ? kDeadlineExit : outcome.code;
 }
 
+// The results are there whatever became of the program; what is not among them is said.
+Result<lifecycle::Collected> collect(int results, const Request& request) {
+  auto limits = TRY(lifecycle::out_limits(results, request.umask));
+  auto collected = TRY(lifecycle::collect_sandbox_out(results, *request.out, limits));
+  if (collected.left_out == 0) return collected;
+  const auto listed = static_cast<std::int64_t>(collected.examples.size());
+  std::string text = "agentrun: --out " + text::printable(request.out->path) + ": left out " +
+                     text::join(collected.examples, ", ");
+  if (collected.left_out > listed) text += ", and " + std::to_string(collected.left_out - listed) + " more";
+  TRY(sys::write_all(STDERR_FILENO, text + '\n', "standard error"));
+  return collected;
+}
+
 Result<int> contain(const Request& request, lifecycle::Global global) {
   // Opened before anything runs: a result that cannot be kept is found out now.
   UniqueFd json;
   if (!request.json_file.empty()) json = TRY(sys::open(request.json_file, O_WRONLY | O_CREAT | O_TRUNC, 0644));
 
-  ::umask(022);
   global.cgroup_manager = lifecycle::manager_for_caller(global.cgroup_manager);
   const std::string bundle = TRY(mount_point(global));
   const lifecycle::SandboxHost host = TRY(lifecycle::build_sandbox_root(request.sandbox, bundle));
-  if (!request.sandbox.out.empty()) TRY(lifecycle::prepare_sandbox_out(request.sandbox.out, host));
   oci::Config config = lifecycle::make_sandbox_config(request.sandbox, host);
   global.writable_sources = lifecycle::writable_sources(request.sandbox);
+  if (request.out) global.writable_directories = {lifecycle::kSandboxOut};
 
   const policy::Policy policy = TRY(lifecycle::resolve_policy(global, config.annotations));
+  if (request.out && !policy.workdir.writable) {
+    return refusal("--out", request.out->path, "policy " + policy.name + " has no writable directories");
+  }
   if (lifecycle::add_sandbox_user_namespace(config, host, policy)) {
     TRY(lifecycle::make_mount_points(config, host));
   }
@@ -164,13 +180,22 @@ Result<int> contain(const Request& request, lifecycle::Global global) {
   lifecycle::RunOptions run;
   run.create.id = TRY(make_id());
   run.create.bundle = bundle;
-  const Result<lifecycle::Outcome> outcome = lifecycle::run_config(global, run, config);
-  Result<void> reclaimed = ok();
-  if (!request.sandbox.out.empty()) reclaimed = lifecycle::reclaim_sandbox_out(request.sandbox.out);
-  if (outcome.has_error()) return outcome.error();
-  const int status = exit_status_of(*outcome);
-  if (json) TRY(sys::write_all(json.get(), print_outcome(*outcome, status, enforced), request.json_file));
-  TRY(std::move(reclaimed));
+  UniqueFd results;
+  if (request.out) {
+    run.before_start = [&results](pid_t pid) -> Result<void> {
+      results = TRY(lifecycle::open_sandbox_out(pid));
+      return ok();
+    };
+  }
+  const lifecycle::Outcome outcome = TRY(lifecycle::run_config(global, run, config));
+  const int status = exit_status_of(outcome);
+  Result<lifecycle::Collected> collected = lifecycle::Collected();
+  if (request.out) collected = collect(results.get(), request);
+  if (json) {
+    const lifecycle::Collected* kept = request.out && collected ? &*collected : nullptr;
+    TRY(sys::write_all(json.get(), print_outcome(outcome, status, enforced, kept), request.json_file));
+  }
+  if (!collected) return std::move(collected).error();
   return status;
 }
 
@@ -187,7 +212,8 @@ Result<int> parse_and_contain(const Invocation& call) {
   const auto parsed = TRY(parser.operands(1).parse(call.arguments));
   if (parsed.help) return print(parser.help());
   request.sandbox.args = parsed.operands;
-  TRY(resolve_paths(request.sandbox));
+  request.umask = ::umask(022);
+  TRY(resolve_paths(request));
   return contain(request, std::move(global));
 }
 

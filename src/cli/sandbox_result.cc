@@ -38,7 +38,7 @@ void add_limits(std::vector<Enforced>& list, const policy::Policy& policy) {
 void add_files(std::vector<Enforced>& list, const policy::Policy& policy, const oci::Config& config, bool landlock) {
   if (config.root.readonly) list.push_back({"files: the root is read-only", "mount namespace and read-only mounts"});
   if (policy.workdir.writable)
-    list.push_back({"files: what is written vanishes", "one tmpfs and overlays, limited in size"});
+    list.push_back({"files: what is written vanishes", "one file system and overlays, limited in size"});
   // Under a root that can be written to, Landlock holds no files.
   if (policy.landlock.files && landlock && (config.root.readonly || policy.rootfs.readonly)) {
     list.push_back({"files: no write but there, to binds that may be written to, /dev and /proc", "Landlock"});
@@ -80,13 +80,21 @@ std::string explain_enforced(const std::vector<Enforced>& enforced) {
   return text;
 }
 
-std::string print_outcome(const lifecycle::Outcome& outcome, int exit_status, const std::vector<Enforced>& enforced) {
+std::string print_outcome(const lifecycle::Outcome& outcome, int exit_status, const std::vector<Enforced>& enforced,
+                          const lifecycle::Collected* collected) {
   boost::json::array list;
   for (const Enforced& item : enforced) list.push_back({{"what", item.what}, {"by", item.by}});
-  const boost::json::object object{
+  boost::json::object object{
       {"exit", exit_status},        {"reason", outcome.reason},           {"wall_us", outcome.wall_us},
       {"cpu_us", outcome.cpu_us},   {"memory_peak", outcome.memory_peak}, {"policy", outcome.policy},
       {"backend", outcome.backend}, {"enforced", std::move(list)}};
+  if (collected != nullptr) {
+    object["out"] = boost::json::object{{"files", collected->files},
+                                        {"bytes", collected->bytes},
+                                        {"left_out", collected->left_out},
+                                        {"examples", boost::json::array(collected->examples.begin(),
+                                                                        collected->examples.end())}};
+  }
   return boost::json::serialize(object) + '\n';
 }
 

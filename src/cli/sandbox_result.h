@@ -6,6 +6,7 @@
 
 #include "lifecycle/create.h"
 #include "lifecycle/sandbox_config.h"
+#include "lifecycle/sandbox_out.h"
 #include "oci/config.h"
 #include "policy/policy.h"
 
@@ -30,7 +31,9 @@ std::vector<Enforced> list_enforced(const policy::Policy& policy, const oci::Con
 
 std::string explain_enforced(const std::vector<Enforced>& enforced);
 
-// {"exit","reason","wall_us","cpu_us","memory_peak","policy","backend","enforced":[{"what","by"}]}
-std::string print_outcome(const lifecycle::Outcome& outcome, int exit_status, const std::vector<Enforced>& enforced);
+// {"exit","reason","wall_us","cpu_us","memory_peak","policy","backend","enforced":[{"what","by"}]},
+// and with `collected` (or nullptr) "out":{"files","bytes","left_out","examples":[]}
+std::string print_outcome(const lifecycle::Outcome& outcome, int exit_status, const std::vector<Enforced>& enforced,
+                          const lifecycle::Collected* collected);
 
 }  // namespace agentrun::cli

@@ -1,6 +1,9 @@
 // create, and the first half of run.
 #pragma once
 
+#include <sys/types.h>
+
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,8 @@ struct RunOptions {
   CreateOptions create;
   bool detach = false;
   bool keep = false;  // do not delete afterwards
+  // When its root is built and its program does not run yet; an error ends it. Empty: nothing.
+  std::function<Result<void>(pid_t pid)> before_start;
 };
 
 // The program's exit code (128 + signal). With detach: 0 once it has started.

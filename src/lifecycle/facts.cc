@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "base/text.h"
 #include "lifecycle/owner.h"
 #include "lifecycle/resolve.h"
+#include "sandbox/disk_store.h"
 #include "sandbox/labels.h"
 #include "sandbox/namespaces.h"
 #include "sys/file.h"
@@ -31,6 +33,33 @@ std::vector<std::uint64_t> huge_page_sizes() {
   }
   std::sort(sizes.begin(), sizes.end());
   return sizes;
+}
+
+// Whole disks: a limit of a partition is not to be had. What is memory or a file of the host is no disk.
+std::vector<policy::Disk> find_disks() {
+  std::vector<policy::Disk> disks;
+  const auto names = sys::list_directory(AT_FDCWD, "/sys/block");
+  if (!names) return disks;
+  for (const std::string& name : *names) {
+    if (name.starts_with("loop") || name.starts_with("ram") || name.starts_with("zram")) continue;
+    const auto size = sys::read_file("/sys/block/" + name + "/size");
+    const auto numbers = sys::read_file("/sys/block/" + name + "/dev");
+    if (!size || text::trim(*size) == "0" || !numbers) continue;
+    const auto parts = text::split(text::trim(*numbers), ':');
+    const auto major = text::parse_unsigned(parts.front()), minor = text::parse_unsigned(parts.back());
+    if (parts.size() == 2 && major && minor) {
+      disks.push_back({static_cast<std::int64_t>(*major), static_cast<std::int64_t>(*minor)});
+    }
+  }
+  std::sort(disks.begin(), disks.end(),
+            [](const auto& a, const auto& b) { return std::pair(a.major, a.minor) < std::pair(b.major, b.minor); });
+  return disks;
+}
+
+std::string find_disk_missing(const policy::Workdir& workdir) {
+  if (!workdir.writable || workdir.backing == policy::Backing::memory) return {};
+  if (!is_host_root()) return "an ordinary user cannot have a disk made for him";
+  return sandbox::disk_store_missing(workdir.directory, workdir.size.value_or(0));
 }
 
 std::string directory_from(const char* variable) {
@@ -63,7 +92,8 @@ sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked) {
 policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgroups_path) {
   policy::Facts facts;
   facts.as_root = is_host_root();
-  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = facts.cgroup_hugetlb = facts.cgroup_kill = false;
+  facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = facts.cgroup_hugetlb = false;
+  facts.cgroup_kill = facts.cgroup_io = false;
   // No hierarchy at all is no controller: a policy that requires one refuses, one that does not goes on.
   if (const auto controllers = sandbox::available_controllers(manager, cgroups_path)) {
     facts.cgroup_memory = controllers->memory;
@@ -71,6 +101,8 @@ policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgro
     facts.cgroup_cpu = controllers->cpu;
     // A size whose controller is not there has no file that a limit could be written to.
     facts.cgroup_hugetlb = controllers->hugetlb;
+    facts.cgroup_io = controllers->io;
+    facts.cgroup_v1_io = controllers->io && !controllers->unified;
     facts.cgroup_kill = controllers->kill;
   }
   facts.landlock_abi = sys::landlock_abi();
@@ -105,6 +137,9 @@ Result<policy::Facts> gather_facts(const Global& global, const oci::Config& conf
   for (const auto& [index, source] : sources) facts.sources.emplace_hint(facts.sources.end(), index, source.facts);
   const UserDirectories user = user_directories();
   facts.trusted_sources = engine_stores(is_host_root() ? nullptr : &user);
+  const policy::IoLimits& io = policy.limits.io;
+  if (io.read_bps || io.write_bps || io.read_iops || io.write_iops) facts.disks = find_disks();
+  facts.disk_missing = find_disk_missing(policy.workdir);
   facts.namespaces_of_host = sandbox::joined_from_host(config);
   if (facts.as_root && policy.user.userns == policy::UserNamespace::automatic &&
       TRY(sandbox::joins_host_root(config))) {

@@ -32,6 +32,7 @@
 #include "oci/parse.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/disk_store.h"
 #include "sandbox/identity.h"
 #include "sandbox/labels.h"
 #include "sandbox/namespaces.h"
@@ -230,6 +231,14 @@ Record new_record(const CreateOptions& options, const Plan& plan) {
   return record;
 }
 
+// What the container's root is on the host; where it maps no 0 (a sandbox of one user), whom it does map.
+std::uint32_t host_root(const std::vector<oci::IdMapping>& mappings) {
+  for (const oci::IdMapping& mapping : mappings) {
+    if (mapping.container_id == 0) return mapping.host_id;
+  }
+  return mappings.empty() ? 0 : mappings.front().host_id;
+}
+
 // Makes what was planned. Intent first, then cgroup and process.
 class Maker {
  public:
@@ -308,9 +317,28 @@ class Maker {
     request.preserve_fds = plan_.descriptors.count;
     request.listen_fds = plan_.descriptors.listen;
     if (notify_) request.extra.push_back(std::string("NOTIFY_SOCKET=") + kNotifySocket);
+    TRY(make_disk());
     set_parent_work(request);
     set_child_work(request);
     return request;
+  }
+
+  // Here and not in the child: only the host's root attaches a loop device and mounts what is on it.
+  Result<void> make_disk() {
+    const auto& writable = plan_.effective.writable;
+    if (!writable || !writable->disk) return ok();
+    const oci::Config& config = plan_.effective.config;
+    const oci::Namespace* user = oci::find_namespace(config, oci::NamespaceType::user);
+    if (user != nullptr && !user->path.empty()) {
+      return refusal("policy " + plan_.effective.policy, "/workdir/backing",
+                     "a disk cannot be given to a user namespace that is joined by path");
+    }
+    sandbox::DiskStoreRequest request{writable->directory, writable->size, writable->inodes,
+                                      host_root(config.linux.uid_mappings),
+                                      host_root(config.linux.gid_mappings)};
+    plan_.sources.store = TRY(sandbox::new_disk_store(request));
+    trace::step("disk");
+    return ok();
   }
 
   void set_parent_work(native::LaunchRequest& request) {

@@ -200,6 +200,8 @@ Result<policy::Policy> resolve_policy(const Global& global, const policy::Settin
   policy::Policy policy = TRY(choose_policy(global, settings, annotations));
   auto& writable = policy.mounts.allow_writable;
   writable.insert(writable.end(), global.writable_sources.begin(), global.writable_sources.end());
+  auto& empty = policy.workdir.empty;
+  empty.insert(empty.end(), global.writable_directories.begin(), global.writable_directories.end());
   auto& hooks = policy.hooks.directories;
   hooks.insert(hooks.end(), settings.hook_directories.begin(), settings.hook_directories.end());
   if (is_pod_sandbox(global, settings, annotations)) policy.deadline = {};

@@ -45,6 +45,7 @@ void add_usage(const Record& record, const rusage& usage, Outcome& outcome) {
 Result<std::unique_ptr<Making>> make_and_start(const Global& global, const RunOptions& options,
                                                oci::Config config) {
   auto making = TRY(make_container(global, options.create, std::move(config)));
+  if (options.before_start) TRY(options.before_start(making->launched.pid));
   TRY(start_container(making->container, making->record, making->effective.config, making->effective.audit,
                       [&] { return native::start_now(making->launched); }));
   making->keep();

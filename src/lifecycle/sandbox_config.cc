@@ -161,7 +161,6 @@ oci::Config make_sandbox_config(const SandboxOptions& options, const SandboxHost
   for (const SandboxBind& bind : options.binds) {
     config.mounts.push_back(make_bind(bind.source, bind.destination, bind.writable));
   }
-  if (!options.out.empty()) config.mounts.push_back(make_bind(options.out, kSandboxOut, true));
   return config;
 }
 
@@ -177,7 +176,6 @@ std::vector<std::string> writable_sources(const SandboxOptions& options) {
   for (const SandboxBind& bind : options.binds) {
     if (bind.writable) sources.push_back(bind.source);
   }
-  if (!options.out.empty()) sources.push_back(options.out);
   return sources;
 }
 

@@ -14,7 +14,7 @@
 
 namespace agentrun::lifecycle {
 
-// Inside the sandbox: the working directory and HOME, and what --out is bound on.
+// Inside the sandbox: the working directory and HOME, and where --out takes results from.
 inline constexpr const char* kSandboxWorkdir = "/work";
 inline constexpr const char* kSandboxOut = "/out";
 
@@ -38,7 +38,7 @@ struct SandboxOptions {
   std::string rootfs;  // empty: the host's system directories
   std::vector<SandboxBind> binds;
   std::string workdir;  // shown at kSandboxWorkdir, changes vanish; empty: an empty directory
-  std::string out;      // bound writable at kSandboxOut; empty: none
+  std::string out;      // what is written to kSandboxOut is kept there; empty: none
   std::optional<std::int64_t> timeout_us;
   std::optional<std::int64_t> memory;  // bytes
   std::optional<std::int64_t> cpus;    // milliCPU

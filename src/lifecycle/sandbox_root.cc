@@ -27,7 +27,6 @@ namespace agentrun::lifecycle {
 namespace {
 
 constexpr std::uint64_t kReadOnly = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-constexpr int kOutDepth = 64;
 
 Result<void> write_own_map(const char* file, std::uint32_t id) {
   return sys::write_file(std::string("/proc/self/") + file, std::to_string(id) + ' ' + std::to_string(id) + " 1");
@@ -145,6 +144,7 @@ Result<void> build_host_root(const SandboxOptions& options, int root, SandboxHos
   TRY(chown_to_sandbox(work.get(), host));
   for (const char* name : {"tmp", "run", "var", "proc", "dev"}) TRY(sys::make_directory_at(root, name, 0755));
   TRY(sys::make_directory_at(root, "var/tmp", 0755));
+  if (!options.out.empty()) TRY(sys::make_directory_at(root, kSandboxOut + 1, 0755));
   if (!options.workdir.empty()) TRY(show_workdir(options.workdir, work.get(), host));
   return ok();
 }
@@ -155,6 +155,8 @@ Result<void> show_given_root(const SandboxOptions& options, int root, const Sand
   const UniqueFd mount = TRY(sys::clone_mount(given.get(), "", true));
   TRY(sys::set_mount_attributes(mount.get(), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, MS_PRIVATE, true));
   TRY(sys::attach_mount(mount.get(), root));
+  // A place for the results, which are not written there. Where none can be made, open_sandbox_out says so.
+  if (!options.out.empty()) (void)mkdirat(mount.get(), kSandboxOut + 1, 0755);
   auto work = sys::open_resolved(mount.get(), "work", O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
   if (work.has_error() && work.error().code == ENOENT) {
     // As any mount point that a runtime misses in a root file system.
@@ -167,24 +169,6 @@ Result<void> show_given_root(const SandboxOptions& options, int root, const Sand
       TRY(sys::new_mount("tmpfs", {{"size", "64k", false}, {"mode", "0755", false}}, kReadOnly & ~MOUNT_ATTR_RDONLY));
   TRY(chown_to_sandbox(empty.get(), host));
   return sys::attach_mount(empty.get(), work->get());
-}
-
-// Ownership of everything below `directory`, and of it last. chown(2) takes the set-id bits of files away.
-Result<void> reclaim(int directory, const std::string& name, int depth) {
-  if (depth > kOutDepth) return refusal("--out", name, "is deeper than " + std::to_string(kOutDepth) + " levels");
-  for (const std::string& entry : TRY(sys::list_directory(directory, "."))) {
-    struct stat attributes {};
-    if (fstatat(directory, entry.c_str(), &attributes, AT_SYMLINK_NOFOLLOW) != 0)
-      return errno_error("stat", name + '/' + entry);
-    if (S_ISDIR(attributes.st_mode)) {
-      const UniqueFd below = TRY(sys::open_at(directory, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-      TRY(reclaim(below.get(), name + '/' + entry, depth + 1));
-    } else if (fchownat(directory, entry.c_str(), getuid(), getgid(), AT_SYMLINK_NOFOLLOW) != 0) {
-      return errno_error("chown", name + '/' + entry);
-    }
-  }
-  if (fchown(directory, getuid(), getgid()) != 0) return errno_error("chown", name);
-  return ok();
 }
 
 }  // namespace
@@ -223,18 +207,6 @@ Result<void> make_mount_points(const oci::Config& config, const SandboxHost& hos
     if (!made && made.error().code != EROFS) return made.error();
   }
   return ok();
-}
-
-Result<void> prepare_sandbox_out(const std::string& path, const SandboxHost& host) {
-  const UniqueFd directory = TRY(sys::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  if (!TRY(sys::list_directory(directory.get(), ".")).empty()) return refusal("--out", path, "is not empty");
-  if (fchown(directory.get(), host.uid, host.gid) != 0) return errno_error("chown", path);
-  return ok();
-}
-
-Result<void> reclaim_sandbox_out(const std::string& path) {
-  const UniqueFd directory = TRY(sys::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  return reclaim(directory.get(), path, 0);
 }
 
 }  // namespace agentrun::lifecycle

@@ -27,11 +27,4 @@ Result<SandboxHost> build_sandbox_root(const SandboxOptions& options, const std:
 // container's process cannot, for the root is not its own.
 Result<void> make_mount_points(const oci::Config& config, const SandboxHost& host);
 
-// The directory of --out must be empty and no symlink. Gives it to the sandbox's user.
-Result<void> prepare_sandbox_out(const std::string& path, const SandboxHost& host);
-
-// After the end of every process of the sandbox: the results belong to whoever ran it, and set-id bits are gone. Never
-// follows a symlink. Deeper than 64 levels nothing is touched, which is an error.
-Result<void> reclaim_sandbox_out(const std::string& path);
-
 }  // namespace agentrun::lifecycle

@@ -13,6 +13,7 @@ std::string missing_mechanism(const std::string& name, const oci::Config& config
   if (name == "cgroup.memory" && !facts.cgroup_memory) return "no memory controller can be had here";
   if (name == "cgroup.pids" && !facts.cgroup_pids) return "no pids controller can be had here";
   if (name == "cgroup.cpu" && !facts.cgroup_cpu) return "no cpu controller can be had here";
+  if (name == "cgroup.io" && !facts.cgroup_io) return "no io controller can be had here";
   if (name == "cgroup.hugetlb" && !facts.cgroup_hugetlb) return "no hugetlb controller can be had here";
   if (name == "cgroup.kill" && !facts.cgroup_kill) return "no cgroup v2 tree is mounted here";
   if (name == "systemd" && !facts.systemd_scope) {
@@ -81,7 +82,7 @@ Result<Effective> harden(const oci::Config& config, const Policy& policy, const 
   harden_hooks(result.hooks, context);
   harden_annotations(result.annotations, context);
 
-  effective.writable = plan_writable(result, context);
+  effective.writable = TRY(plan_writable(result, context));
   effective.landlock = TRY(plan_landlock(result, effective.writable, context));
   effective.empty_network = policy.network.mode == NetworkMode::none;
   effective.seccomp_program = policy.seccomp.program;

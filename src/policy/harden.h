@@ -33,6 +33,10 @@ struct PrivateIds {
   bool operator==(const PrivateIds&) const = default;
 };
 
+struct Disk {
+  std::int64_t major = 0, minor = 0;
+};
+
 struct Facts {
   std::string bundle;                          // absolute
   bool as_root = true;                         // the caller is root of the host
@@ -50,6 +54,10 @@ struct Facts {
   bool selinux_enabled = false;
   bool cgroup_kill = true;      // the container has a place in a cgroup v2 tree
   bool systemd_scope = false;   // it will be a scope of systemd, which ends it too when its time is over
+  bool cgroup_io = true;                       // the io (v1: blkio) controller
+  bool cgroup_v1_io = false;                   // it is v1's, which does not see writes that go through the page cache
+  std::vector<Disk> disks;                     // of the host; where policy.limits.io has a bound
+  std::string disk_missing;  // why no disk can hold the writable directories, a sentence; empty: one can
 };
 
 // Of an environment variable `before` and `after` are its name only, of a hook its path: values may be secrets.
@@ -71,8 +79,11 @@ std::string print_report(const Report& report);  // JSON
 Result<Report> parse_report(std::string_view json, std::string_view name);
 std::string explain_report(const Report& report);  // a table for people
 
-// What the container may write to when its root is read-only. One tmpfs of `size` holds all of it.
+// What the container may write to when its root is read-only. One file system of `size` holds all of it: a tmpfs, or an
+// ext4 in a file of `directory` on a disk of the host.
 struct Writable {
+  bool disk = false;
+  std::string directory;  // absolute
   std::int64_t size = 0;  // bytes
   std::int64_t inodes = 0;
   std::vector<std::string> empty;     // become empty directories, mode 1777 (/run: 0755)

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "base/text.h"
 #include "policy/harden_parts.h"
@@ -39,48 +38,6 @@ void make_private(Options& options) {
     if (option == "shared" || option == "slave") option = "private";
     if (option == "rshared" || option == "rslave") option = "rprivate";
   }
-}
-
-// --- tmpfs ---
-
-// As the kernel reads a size (memparse), digits and one letter; nothing where it is anything else ("50%", "0x...").
-std::optional<std::int64_t> tmpfs_bytes(std::string_view text) {
-  int shift = 0;
-  if (!text.empty()) {
-    constexpr std::string_view kLetters = "kmgtpe";
-    const auto letter = kLetters.find(static_cast<char>(text.back() | 0x20));
-    if (letter != std::string_view::npos) {
-      shift = 10 * (static_cast<int>(letter) + 1);
-      text.remove_suffix(1);
-    }
-  }
-  const auto number = text::parse_unsigned(text);
-  if (!number || *number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) >> shift) {
-    return std::nullopt;
-  }
-  return static_cast<std::int64_t>(*number << shift);
-}
-
-void cap_option(Options& options, std::string_view key, std::int64_t most) {
-  const std::string prefix = std::string(key) + "=";
-  bool bounded = false;
-  for (const auto& option : options) {
-    if (!option.starts_with(prefix)) continue;
-    const auto value = tmpfs_bytes(std::string_view(option).substr(prefix.size()));
-    bounded = value && *value > 0 && *value <= most;  // zero is "no limit"
-  }
-  if (bounded) return;
-  std::erase_if(options, [&](const std::string& option) { return option.starts_with(prefix); });
-  options.push_back(prefix + std::to_string(most));
-}
-
-// Filling a tmpfs that is larger than the memory limit is death by the OOM killer; a smaller one says ENOSPC.
-void cap_tmpfs(Options& options, std::int64_t bytes, std::int64_t inodes) {
-  std::erase_if(options, [](const std::string& option) {
-    return option.starts_with("nr_blocks=") || option.starts_with("huge=") || option.starts_with("mpol=");
-  });
-  cap_option(options, "size", bytes);
-  cap_option(options, "nr_inodes", inodes);
 }
 
 // --- types ---
@@ -153,10 +110,6 @@ bool replace_own_place(oci::Mount& mount, std::size_t index, std::string_view de
 
 // --- one mount ---
 
-bool is_bind(const oci::Mount& mount) {
-  return mount.type == "bind" || has(mount.options, "bind") || has(mount.options, "rbind");
-}
-
 Result<BindAccess> harden_bind(Options& options, const oci::Mount& mount, std::size_t index, const Context& context) {
   const Mounts& policy = context.policy.mounts;
   const BindAccess access = TRY(judge_bind(mount, index, context));
@@ -203,8 +156,8 @@ Result<void> harden_type(Options& options, const oci::Mount& mount, std::string_
   return ok();
 }
 
-Result<void> harden_mount(oci::Mount& mount, std::size_t index, std::optional<std::int64_t> tmpfs_size,
-                          const Context& context, std::vector<std::size_t>& sealed_last) {
+Result<void> harden_mount(oci::Mount& mount, std::size_t index, const Context& context,
+                          std::vector<std::size_t>& sealed_last) {
   const Policy& policy = context.policy;
   const std::string destination = text::clean_path(mount.destination);
   const bool restricted = policy.mounts.restrict_types;
@@ -231,23 +184,19 @@ Result<void> harden_mount(oci::Mount& mount, std::size_t index, std::optional<st
   }
   if (restricted) TRY(harden_type(options, mount, destination, index, context));
   context.log.set(mount.options, options, pointer, "/mounts/restrict_types");
-  if (mount.type == "tmpfs" && tmpfs_size) {
-    const std::int64_t inodes = std::max<std::int64_t>(*tmpfs_size / 4096, 64);
-    cap_tmpfs(options, *tmpfs_size, std::min(inodes, policy.workdir.inodes.value_or(inodes)));
-    context.log.set(mount.options, options, pointer, "/limits/memory");
-  }
   return ok();
 }
 
 }  // namespace
 
+bool is_bind(const oci::Mount& mount) {
+  return mount.type == "bind" || has(mount.options, "bind") || has(mount.options, "rbind");
+}
+
 Result<std::vector<std::size_t>> harden_mounts(oci::Config& config, const Context& context) {
-  const std::optional<std::int64_t> tmpfs_size =
-      context.policy.limits.memory ? half_of_memory(config) : std::optional<std::int64_t>();
   std::vector<std::size_t> sealed_last;
-  for (std::size_t i = 0; i < config.mounts.size(); ++i) {
-    TRY(harden_mount(config.mounts[i], i, tmpfs_size, context, sealed_last));
-  }
+  for (std::size_t i = 0; i < config.mounts.size(); ++i) TRY(harden_mount(config.mounts[i], i, context, sealed_last));
+  if (context.policy.limits.memory) bound_tmpfs(config, context);
   return sealed_last;
 }
 

@@ -47,6 +47,15 @@ std::optional<std::int64_t> half_of_memory(const oci::Config& config);
 // Facts::sources and the open sources of the binds go by index.
 // The answer are the binds that are to be read-only last; see Effective::sealed_last.
 Result<std::vector<std::size_t>> harden_mounts(oci::Config& config, const Context& context);
+bool is_bind(const oci::Mount& mount);
+
+// tmpfs.cc: all tmpfs of the config together are at most half of the memory limit, a quarter where the writable store
+// needs memory as well. Where they want more, the larger ones are made smaller.
+void bound_tmpfs(oci::Config& config, const Context& context);
+std::int64_t tmpfs_total(const oci::Config& config);  // bytes, after bound_tmpfs
+
+// harden_io.cc: bounds of each disk. After it a list has one entry for a disk of the host at most.
+void harden_io(std::optional<oci::BlockIoResources>& io, Missing missing, const Context& context);
 
 // bind_source.cc: whether a bind of this source may be there at all, and if the policy lets it be written to. `engines`:
 // read-only, and a directory or file that the engine made for this very container.
@@ -62,6 +71,6 @@ Result<std::optional<LandlockRules>> plan_landlock(const oci::Config& config, co
 Result<void> harden_userns(Effective& effective, const Context& context);
 
 // writable.cc
-std::optional<Writable> plan_writable(const oci::Config& config, const Context& context);
+Result<std::optional<Writable>> plan_writable(const oci::Config& config, const Context& context);
 
 }  // namespace agentrun::policy

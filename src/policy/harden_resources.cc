@@ -153,7 +153,8 @@ void drop_network(std::optional<oci::NetworkResources>& network, const Context& 
 // Any key may be there, memory.max among them, and it is written after the limits.
 void drop_unified(std::map<std::string, std::string>& unified, const Context& context) {
   const Limits& limits = context.policy.limits;
-  if (unified.empty() || (!limits.memory && !limits.cpus && !limits.pids && !limits.no_hugepages)) return;
+  const bool has_io = limits.io.read_bps || limits.io.write_bps || limits.io.read_iops || limits.io.write_iops;
+  if (unified.empty() || (!limits.memory && !limits.cpus && !limits.pids && !limits.no_hugepages && !has_io)) return;
   for (const auto& [key, value] : unified) {
     context.log.changed("/linux/resources/unified/" + pointer_key(key), json_text(value), "",
                         limits.memory ? "/limits/memory" : "/limits");
@@ -216,6 +217,7 @@ void harden_resources(std::optional<oci::Resources>& resources, Missing missing,
   harden_memory(result.memory, missing, context);
   harden_cpu(result.cpu, missing, context);
   harden_pids(result, missing, context);
+  harden_io(result.block_io, missing, context);
   if (policy.limits.no_hugepages) harden_huge_pages(result.hugepage_limits, missing, context);
   if (policy.network.mode == NetworkMode::none) drop_network(result.network, context);
   drop_unified(result.unified, context);

@@ -119,7 +119,7 @@ Result<std::optional<LandlockRules>> landlock_for_exec(const oci::Config& contai
   Report unread;
   ChangeLog log(unread, policy.name);
   const Context context{policy, facts, log};
-  rules = TRY(plan_landlock(container, plan_writable(container, context), context));
+  rules = TRY(plan_landlock(container, TRY(plan_writable(container, context)), context));
   if (!rules) return rules;
   rules->signals = rules->abstract_sockets = false;
   if (!rules->files && !rules->tcp_connect && !rules->tcp_bind) rules.reset();

@@ -40,9 +40,9 @@ std::string check_capability(const std::string& name) {
   return {};
 }
 
-constexpr std::array<std::string_view, 11> kRequirements = {
+constexpr std::array<std::string_view, 12> kRequirements = {
     "seccomp",     "namespaces", "apparmor",       "selinux",     "landlock", "cgroup.memory",
-    "cgroup.pids", "cgroup.cpu", "cgroup.hugetlb", "cgroup.kill", "systemd",
+    "cgroup.pids", "cgroup.cpu", "cgroup.hugetlb", "cgroup.kill", "cgroup.io", "systemd",
 };
 
 std::string check_requirement(const std::string& name) {
@@ -99,10 +99,24 @@ static Result<void> from_json(const JsonReader& in, Env& out) {
 
 static Result<void> from_json(const JsonReader& in, Rootfs& out) { return in.read("readonly", out.readonly); }
 
+static Result<void> read_backing(const JsonReader& in, Backing& out) {
+  std::string word;
+  TRY(in.read("backing", word));
+  if (word == "memory") out = Backing::memory;
+  if (word == "disk") out = Backing::disk;
+  if (word == "disk-or-memory") out = Backing::disk_or_memory;
+  if (in.has("backing") && word != "memory" && word != "disk" && word != "disk-or-memory") {
+    return in.error_at("backing", "expected \"memory\", \"disk\" or \"disk-or-memory\"");
+  }
+  return ok();
+}
+
 static Result<void> from_json(const JsonReader& in, Workdir& out) {
   Size size{out.size, 4096};
   Count inodes{out.inodes, 1LL << 32};
   TRY(in.read("writable", out.writable));
+  TRY(read_backing(in, out.backing));
+  TRY(in.read("directory", out.directory, check_path));
   TRY(in.read("size", size));
   TRY(in.read("inodes", inodes));
   TRY(read_list(in, "empty", out.empty, check_path));
@@ -133,10 +147,23 @@ static Result<void> from_json(const JsonReader& in, Network& out) {
     out.mode = NetworkMode::inherit;
   } else if (mode == "config") {
     out.mode = NetworkMode::config;
+  } else if (mode == "allowlist") {
+    return in.error_at("mode", "this version cannot let a container reach a list of hosts; \"none\" closes all");
   } else {
     return in.error_at("mode", "expected \"none\", \"config\" or \"inherit\"");
   }
   return ok();
+}
+
+static Result<void> from_json(const JsonReader& in, IoLimits& out) {
+  Size read_bps{out.read_bps, 4096};
+  Size write_bps{out.write_bps, 4096};
+  Count read_iops{out.read_iops, UINT32_MAX};  // the kernel's counter has 32 bits
+  Count write_iops{out.write_iops, UINT32_MAX};
+  TRY(in.read("read_bps", read_bps));
+  TRY(in.read("write_bps", write_bps));
+  TRY(in.read("read_iops", read_iops));
+  return in.read("write_iops", write_iops);
 }
 
 static Result<void> from_json(const JsonReader& in, Limits& out) {
@@ -154,6 +181,7 @@ static Result<void> from_json(const JsonReader& in, Limits& out) {
   TRY(in.read("nofile", nofile));
   TRY(in.read("fsize", fsize));
   TRY(in.read("core", core));
+  TRY(in.read("io", out.io));
   TRY(in.read("no_hugepages", out.no_hugepages));
   return in.read("normal_priority", out.normal_priority);
 }
@@ -306,6 +334,9 @@ static Result<void> from_json(const JsonReader& in, PolicyDocument& document) {
 static Result<void> check_whole(const JsonReader& in, const Policy& out) {
   if (out.workdir.writable && !out.workdir.size && !out.limits.memory) {
     return in.error_at("workdir", "writable needs a bound: workdir.size or limits.memory");
+  }
+  if (out.workdir.writable && out.workdir.backing != Backing::memory && !out.workdir.size) {
+    return in.error_at("workdir", "a disk needs a size");
   }
   if (out.limits.cpu_mask && !out.limits.cpus) return in.error_at("limits", "cpu_mask needs cpus");
   if (out.limits.no_swap && !out.limits.memory) return in.error_at("limits", "no_swap needs memory");

@@ -27,9 +27,17 @@ struct Rootfs {
   bool readonly = false;
 };
 
+enum class Backing {
+  memory,          // a tmpfs
+  disk,            // a file system in a file of a fixed size; where that cannot be, create fails
+  disk_or_memory,  // where that cannot be, memory, which is less, and the report says so
+};
+
 struct Workdir {
-  bool writable = false;             // tmpfs for /tmp /var/tmp /run, overlays over HOME and cwd
-  std::optional<std::int64_t> size;  // bytes; at most half of the memory limit all the same
+  bool writable = false;  // file system for /tmp /var/tmp /run, overlays over HOME and cwd
+  Backing backing = Backing::memory;
+  std::string directory = "/var/lib/agentrun/disks";  // where the files of such disks are; made where it is missing
+  std::optional<std::int64_t> size;  // bytes; in memory at most half of the memory limit all the same
   std::optional<std::int64_t> inodes;
   std::vector<std::string> empty;  // directories that are replaced by empty ones: /tmp ...
   bool home = false, cwd = false;  // overlays
@@ -52,6 +60,12 @@ struct Network {
   NetworkMode mode = NetworkMode::config;  // config: as config.json says
 };
 
+// Of each disk of the host, per second.
+struct IoLimits {
+  std::optional<std::int64_t> read_bps, write_bps;    // bytes
+  std::optional<std::int64_t> read_iops, write_iops;  // operations
+};
+
 struct Limits {
   std::optional<std::int64_t> memory;  // bytes
   bool no_swap = false;
@@ -59,6 +73,7 @@ struct Limits {
   bool cpu_mask = false;             // an affinity mask ceil(cpus) wide
   std::optional<std::int64_t> pids;
   std::optional<std::uint64_t> nofile, fsize, core;
+  IoLimits io;
   bool no_hugepages = false;
   bool normal_priority = false;  // no real-time, no niceness below 0, no OOM protection, no cache or NUMA claims
 };

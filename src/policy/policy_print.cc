@@ -53,8 +53,22 @@ std::string environment(const Env& env) {
                       {"set", json_object(set)}});
 }
 
+const char* backing_name(Backing backing) {
+  switch (backing) {
+    case Backing::disk:
+      return "disk";
+    case Backing::disk_or_memory:
+      return "disk-or-memory";
+    case Backing::memory:
+      break;
+  }
+  return "memory";
+}
+
 std::string workdir(const Workdir& workdir) {
   return json_object({{"writable", json_text(workdir.writable)},
+                      {"backing", json_text(backing_name(workdir.backing))},
+                      {"directory", json_text(workdir.directory)},
                       {"size", bound(workdir.size)},
                       {"inodes", bound(workdir.inodes)},
                       {"empty", json_text(workdir.empty)},
@@ -99,6 +113,10 @@ std::string limits(const Limits& limits) {
                       {"nofile", bound(limits.nofile)},
                       {"fsize", bound(limits.fsize)},
                       {"core", bound(limits.core)},
+                      {"io", json_object({{"read_bps", bound(limits.io.read_bps)},
+                                          {"write_bps", bound(limits.io.write_bps)},
+                                          {"read_iops", bound(limits.io.read_iops)},
+                                          {"write_iops", bound(limits.io.write_iops)}})},
                       {"no_hugepages", json_text(limits.no_hugepages)},
                       {"normal_priority", json_text(limits.normal_priority)}});
 }

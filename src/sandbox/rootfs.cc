@@ -67,7 +67,7 @@ Result<UniqueFd> open_rootfs(const RootRequest& request) {
 
 struct Foundation {
   UniqueFd root;     // of the container, attached
-  UniqueFd store;    // the writable tmpfs
+  UniqueFd store;    // the writable file system
   UniqueFd devices;  // the staged nodes
 };
 
@@ -91,7 +91,9 @@ Result<Foundation> lay_foundation(const RootRequest& request) {
     top = made.devices.get();
   }
   if (request.effective->writable) {
-    made.store = TRY(new_writable_store(*request.effective->writable));
+    const bool on_disk = request.sources != nullptr && request.sources->store;
+    if (!on_disk && request.effective->writable->disk) return refusal("make writable", "/", "there is no disk for it");
+    made.store = on_disk ? std::move(request.sources->store) : TRY(new_writable_store(*request.effective->writable));
     TRY(sys::attach_mount(made.store.get(), top));
     top = made.store.get();
   }

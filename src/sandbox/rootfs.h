@@ -33,6 +33,7 @@ struct BindSource {
 struct BindSources : std::map<std::size_t, BindSource> {
   std::vector<UniqueFd> fds;  // close together: the child, a copy of the caller, writes to few pages
   UniqueFd root;     // private ids: the detached, idmapped root; after build_root, with `place`: the root as attached
+  UniqueFd store;    // where the writable directories are on a disk: that, detached
   UniqueFd devices;  // with a user namespace: a detached tmpfs that has the device nodes
   std::optional<struct rlimit> file_limit;  // RLIMIT_NOFILE as it was; build_root puts it back in the child
 };

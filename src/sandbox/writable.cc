@@ -18,6 +18,8 @@
 namespace agentrun::sandbox {
 namespace {
 
+constexpr std::int64_t kMostCopied = 512 << 20;  // bytes: create waits for it
+
 constexpr std::uint64_t kAttributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
 std::string fd_path(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
@@ -121,14 +123,16 @@ class Store {
 
   Result<void> copy(int from, int to, const std::string& path, const Error& why) {
     CopyLimits limits;
-    if (request_.writable->size > 0) limits.bytes = request_.writable->size / 2;
+    limits.bytes = kMostCopied;
+    if (request_.writable->size > 0) limits.bytes = std::min(request_.writable->size / 2, kMostCopied);
     if (request_.writable->inodes > 0) limits.entries = request_.writable->inodes / 2;
     auto copied = copy_tree(from, to, limits);
     if (copied) return ok();
     const int code = copied.error().code;
     if (code != EFBIG && code != ENOSPC) return std::move(copied).error();
     return refusal("make writable", path,
-                   "no overlay (" + why.message() + "), and its content is larger than half of the writable store");
+                   "no overlay (" + why.message() + "), and its content is larger than what is copied instead: half of the writable store, " +
+                       std::to_string(limits.bytes >> 10) + " KiB");
   }
 
   // The directory that holds it is ours: no mount point is needed, only the directories.

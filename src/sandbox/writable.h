@@ -18,14 +18,15 @@ struct WritableRequest {
   const policy::Writable* writable = nullptr;
   const oci::Config* config = nullptr;
   int root = -1;   // of the container
-  int store = -1;  // root of the attached tmpfs
+  int store = -1;  // root of the attached file system
   bool user_namespace = false;
 };
 
 // Before the config's mounts, which come on top. Rules:
 // - An empty directory is made in the image where it is missing, as the mount point of any tmpfs would be.
 // - An overlay keeps the image's content, owner and mode. Where the kernel refuses (a third level of overlay, a file
-//   system that cannot be lower), the content is copied, up to half of the store; beyond that create fails.
+//   system that cannot be lower), the content is copied, up to half of the store and 512 MiB; beyond that
+//   create fails.
 // - What is missing in the image and lies within an empty directory is made there, for the program's user. What is
 //   missing elsewhere is left out: nothing is written to the image for it.
 // - A place that an image has made a symlink is taken for what it points at, in the root.

@@ -60,7 +60,7 @@ TEST(SandboxResult, JsonHasEveryKey) {
   outcome.policy = "strict";
   outcome.backend = "native";
   outcome.wall_us = 5'000'000;
-  const boost::json::value value = boost::json::parse(print_outcome(outcome, 124, {{"network: none", "x"}}));
+  const boost::json::value value = boost::json::parse(print_outcome(outcome, 124, {{"network: none", "x"}}, nullptr));
   EXPECT_EQ(value.at("exit"), 124);
   EXPECT_EQ(value.at("reason"), "deadline");
   EXPECT_EQ(value.at("wall_us"), 5'000'000);

@@ -28,7 +28,7 @@ class SandboxRootTest : public testing::Test {
     char pattern[] = "/tmp/agentrun-sandbox-test-XXXXXX";
     ASSERT_NE(mkdtemp(pattern), nullptr);
     directory_ = pattern;
-    for (const char* name : {"mount", "work", "out"}) fs::create_directory(directory_ + "/" + name);
+    for (const char* name : {"mount", "work"}) fs::create_directory(directory_ + "/" + name);
     std::ofstream(directory_ + "/work/input") << "text";
   }
   void TearDown() override {
@@ -113,29 +113,6 @@ TEST_F(SandboxRootTest, AGivenRootIsShownWithAWorkingDirectory) {
   EXPECT_EQ(attempt(), "refused") << "/work is a symlink";
   fs::remove(directory_ + "/root/work");
   EXPECT_EQ(attempt(), "");
-}
-
-TEST_F(SandboxRootTest, ResultsComeBackWithoutFollowingLinks) {
-  SandboxHost host;
-  host.uid = host.gid = kSandboxUidBase + 3;
-  const std::string out = directory_ + "/out";
-  ASSERT_TRUE(prepare_sandbox_out(out, host));
-  fs::create_directory(out + "/deep");
-  std::ofstream(out + "/deep/tool") << "x";
-  std::ofstream(directory_ + "/target") << "x";
-  fs::create_symlink(directory_ + "/target", out + "/link");
-  ASSERT_EQ(chown((directory_ + "/target").c_str(), 1234, 1234), 0);
-  ASSERT_EQ(chown((out + "/deep/tool").c_str(), host.uid, host.gid), 0);
-  ASSERT_EQ(chmod((out + "/deep/tool").c_str(), 06755), 0);
-
-  EXPECT_FALSE(prepare_sandbox_out(out, host)) << "it is not empty";
-  ASSERT_TRUE(reclaim_sandbox_out(out));
-  struct stat attributes {};
-  ASSERT_EQ(stat((out + "/deep/tool").c_str(), &attributes), 0);
-  EXPECT_EQ(attributes.st_uid, getuid());
-  EXPECT_EQ(attributes.st_mode & 07777, 0755U) << "set-id bits are gone";
-  ASSERT_EQ(stat((directory_ + "/target").c_str(), &attributes), 0);
-  EXPECT_EQ(attributes.st_uid, 1234U) << "a link was followed";
 }
 
 }  // namespace

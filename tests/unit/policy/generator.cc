@@ -133,6 +133,14 @@ void add_resources(oci::Config& config, Dice& dice) {
   }
   if (dice.one_in(2)) resources.pids_limit = dice.of<std::int64_t>({-1, 0, 64, 100'000});
   if (dice.one_in(3)) resources.hugepage_limits.push_back({"2MB", 1ull << 30});
+  if (dice.one_in(3)) {
+    auto& io = resources.block_io.emplace();
+    const std::vector<std::uint64_t> rates = {0, 5, 1 << 20, ~0ull};
+    if (dice.one_in(2)) io.read_bps.push_back({8, 0, dice.of(rates)});
+    if (dice.one_in(2)) io.write_bps.push_back({9, 9, dice.of(rates)});
+    if (dice.one_in(2)) io.read_iops = {{8, 0, dice.of(rates)}, {8, 0, dice.of(rates)}};
+    if (dice.one_in(2)) io.weight = 500;
+  }
   if (dice.one_in(3)) resources.unified = {{"memory.max", "max"}, {"memory.high", "max"}};
   if (dice.one_in(4)) resources.network = oci::NetworkResources{1048577u, {{"eth0", 500}}};
   for (const auto& rule : std::vector<oci::DeviceRule>{{false, 'a', {}, {}, "rwm"},
@@ -283,6 +291,9 @@ Sample generate(std::uint64_t seed) {
   sample.facts.apparmor_loaded = dice.one_in(2);
   sample.facts.landlock_abi = static_cast<int>(dice.below(10));
   sample.facts.cgroup_cpu = !dice.one_in(4);
+  sample.facts.cgroup_io = !dice.one_in(4);
+  if (dice.one_in(2)) sample.facts.disks = {{8, 0}, {259, 3}};
+  if (dice.one_in(2)) sample.facts.disk_missing = "no disk here";
   if (dice.one_in(2)) sample.facts.huge_page_sizes = {2u << 20, 1u << 30};
   add_process(sample.config, dice);
   add_mounts(sample, dice);

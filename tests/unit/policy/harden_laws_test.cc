@@ -38,6 +38,8 @@ std::vector<Policy> policies() {
   custom(R"({"extends": "oci", "limits": {"memory": "1G", "pids": 10, "cpus": "0.25"}})");
   custom(R"({"extends": "oci", "namespaces": {"private_all": true}, "network": {"mode": "inherit"},
              "devices": {"standard_only": true}, "sysctl": {"namespaced_only": true}})");
+  custom(R"({"workdir": {"backing": "disk-or-memory", "size": "4G"},
+             "limits": {"io": {"read_bps": "1M", "write_bps": "2M", "read_iops": 10, "write_iops": 20}}})");
   custom(R"({"extends": "oci", "rootfs": {"readonly": true}, "user": {"no_new_privileges": true},
              "landlock": {"files": true, "scopes": true, "exec": true}})");
   custom(R"({"user": {"userns": "auto"}, "mounts": {"allow_writable": ["/srv", "/home/me/x"]}})");

@@ -307,14 +307,14 @@ TEST(BindSource, OwnDirectoriesAreSealedLast) {
   EXPECT_TRUE(has(effective->config.mounts[1], "ro"));
 }
 
-TEST(Tmpfs, IsAtMostHalfOfTheMemory) {
+TEST(Tmpfs, IsAtMostAQuarterOfTheMemoryAndTheStoreAnother) {
   const auto size_of = [](const char* option) {
     for (const auto& o : Box().mount("/t", "tmpfs", {option}).last().options) {
       if (o.starts_with("size=")) return o;
     }
     return std::string("none");
   };
-  const std::string half = "size=268435456";
+  const std::string half = "size=134217728";
   for (const char* option : {"size=1g", "size=50%", "size=0", "mode=755", "size=", "size=0x10000000000",
                              "size=99999999999999999999", "size=8E", "nr_blocks=0"}) {
     EXPECT_EQ(size_of(option), half) << option;
@@ -323,8 +323,50 @@ TEST(Tmpfs, IsAtMostHalfOfTheMemory) {
   EXPECT_EQ(size_of("size=65536k"), "size=65536k");
   const oci::Mount mount =
       Box().mount("/t", "tmpfs", {"size=1m", "size=9g", "nr_inodes=0", "huge=always", "suid"}).last();
-  EXPECT_EQ(mount.options, (Options{"nosuid", "nodev", half, "nr_inodes=65536"}));
+  EXPECT_EQ(mount.options, (Options{"nosuid", "nodev", half, "nr_inodes=32768"}));
   EXPECT_FALSE(has(Box().mount("/dev", "tmpfs").last(), "nodev"));
+}
+
+std::int64_t bytes_of(const oci::Mount& mount) {
+  for (const auto& option : mount.options) {
+    if (option.starts_with("size=")) return std::stoll(option.substr(5)) * (option.ends_with("k") ? 1024 : 1);
+  }
+  return -1;
+}
+
+// Each at its limit, all full: still below the memory limit.
+// What engines ask for: the whole of /dev/shm, and the rest is the store's.
+TEST(Tmpfs, OfAnOrdinaryContainer) {
+  Box box;
+  box.mount("/dev", "tmpfs", {"size=65536k"}).mount("/dev/shm", "tmpfs", {"size=65536k"});
+  const auto effective = box.harden();
+  ASSERT_TRUE(effective);
+  EXPECT_EQ(bytes_of(effective->config.mounts[0]), 8 << 20);
+  EXPECT_EQ(bytes_of(effective->config.mounts[1]), 64 << 20);
+  EXPECT_EQ(effective->writable->size, (256 - 64 - 8) << 20);
+}
+
+TEST(Tmpfs, AllTogetherLeaveRoomForTheProgram) {
+  for (const std::int64_t memory : {512ll << 10, 16ll << 20, 64ll << 20, 512ll << 20}) {
+    for (const char* text : {R"({})", R"({"workdir": {"writable": false}})",
+                             R"({"workdir": {"backing": "disk", "size": "10G"}})"}) {
+      Box box;
+      box.policy = *parse_policy(text, "p");
+      box.config.linux.resources.emplace().memory.emplace().limit = memory;
+      box.mount("/dev", "tmpfs", {"size=65536k"}).mount("/dev/shm", "tmpfs", {"size=65536k"});
+      for (const char* place : {"/a", "/b", "/c"}) box.mount(place, "tmpfs", {"size=8g"});
+      box.mount("/small", "tmpfs", {"size=4k"});
+      const auto effective = box.harden();
+      ASSERT_TRUE(effective) << effective.error().message();
+      const bool in_memory = effective->writable && !effective->writable->disk;
+      std::int64_t total = in_memory ? effective->writable->size : 0;
+      for (const auto& mount : effective->config.mounts) total += bytes_of(mount);
+      EXPECT_LE(total, memory / 2) << memory << text;
+      EXPECT_GT(total, memory / 4) << memory << text;
+      EXPECT_EQ(bytes_of(effective->config.mounts.back()), 4096) << "one that is small keeps its size";
+      EXPECT_TRUE(!in_memory || effective->writable->size >= memory / 4);
+    }
+  }
 }
 
 // --- what is writable ---
@@ -334,6 +376,42 @@ Writable writable_of(const Box& box, Report* report = nullptr) {
   EXPECT_TRUE(effective) << effective.error().message();
   if (report != nullptr) *report = effective->report;
   return effective->writable.value_or(Writable());
+}
+
+TEST(Disk, HoldsWhatIsWritableWhereItCan) {
+  Box box;
+  box.policy = *parse_policy(
+      R"({"workdir": {"backing": "disk", "directory": "/srv/disks", "size": "3G", "inodes": 5000}})", "p");
+  Writable writable = writable_of(box);
+  EXPECT_TRUE(writable.disk);
+  EXPECT_EQ(writable.directory, "/srv/disks");
+  EXPECT_EQ(writable.size, 3ll << 30) << "memory is no bound of it";
+  EXPECT_EQ(writable.inodes, 5000);
+  EXPECT_EQ(writable.empty, (std::vector<std::string>{"/tmp", "/var/tmp", "/run"}));
+
+  box.facts.disk_missing = "mke2fs is not installed";
+  EXPECT_EQ(box.error(),
+            "apply policy p /workdir/backing: mke2fs is not installed; a policy with \"disk-or-memory\" there takes "
+            "memory instead");
+
+  box.policy.workdir.backing = Backing::disk_or_memory;
+  Report report;
+  writable = writable_of(box, &report);
+  EXPECT_FALSE(writable.disk);
+  EXPECT_EQ(writable.size, 256 << 20) << "half of the memory limit";
+  ASSERT_FALSE(report.notes.empty());
+  EXPECT_NE(report.notes.front().find("are in memory: mke2fs is not installed"), std::string::npos);
+
+  box.policy.workdir.backing = Backing::memory;
+  EXPECT_FALSE(writable_of(box).disk);
+  box.facts.disk_missing.clear();
+  EXPECT_FALSE(writable_of(box).disk);
+}
+
+TEST(Disk, HasRoomForItsOwnTables) {
+  Box box;
+  box.policy = *parse_policy(R"({"workdir": {"backing": "disk", "size": "16M", "inodes": 1000000}})", "p");
+  EXPECT_EQ(writable_of(box).inodes, 4096);
 }
 
 Box box_with(const std::string& cwd, const std::string& home) {

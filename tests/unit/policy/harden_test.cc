@@ -404,5 +404,65 @@ TEST(Harden, WithoutAProcess) {
   EXPECT_TRUE(e.config.root.readonly && e.writable->overlays.empty());
 }
 
+using Throttles = std::vector<oci::ThrottleDevice>;
+
+std::string text_of(const Throttles& devices) {
+  std::string text;
+  for (const auto& d : devices) {
+    text += std::to_string(d.major) + ":" + std::to_string(d.minor) + "=" + std::to_string(d.rate) + " ";
+  }
+  return text;
+}
+
+TEST(HardenIo, BoundsEveryDiskAndWhatTheConfigAsksOfOthers) {
+  const Policy policy = *parse_policy(
+      R"({"limits": {"io": {"read_bps": "100M", "write_iops": 500}}})", "p");
+  Facts facts;
+  facts.disks = {{8, 0}, {259, 1}};
+  oci::Config config;
+  auto& io = config.linux.resources.emplace().block_io.emplace();
+  io.read_bps = {{8, 0, 5}, {9, 9, 0}, {9, 8, 1ull << 40}};
+  io.write_bps = {{8, 0, 0}};
+  const auto effective = harden(config, policy, facts);
+  ASSERT_TRUE(effective) << effective.error().message();
+  const oci::BlockIoResources& cut = *effective->config.linux.resources->block_io;
+  EXPECT_EQ(text_of(cut.read_bps), "8:0=5 9:9=104857600 9:8=104857600 259:1=104857600 ");
+  EXPECT_EQ(text_of(cut.write_iops), "8:0=500 259:1=500 ");
+  EXPECT_EQ(text_of(cut.write_bps), "8:0=0 ") << "the policy has no bound of it";
+  EXPECT_TRUE(cut.read_iops.empty());
+
+  Report report;
+  oci::Resources update;
+  update.block_io.emplace().read_bps = {{8, 0, 0}};
+  const auto updated = harden_update(update, policy, facts, report);
+  ASSERT_TRUE(updated);
+  EXPECT_EQ(text_of(updated->block_io->read_bps), "8:0=104857600 ");
+  EXPECT_EQ(text_of(updated->block_io->write_iops), "") << "what an update does not name stays as it is";
+  EXPECT_EQ(report.changes.size(), 1u);
+}
+
+TEST(HardenIo, IsToldWhereItHasNoEffect) {
+  const Policy policy = *parse_policy(R"({"limits": {"io": {"write_bps": "100M"}}})", "p");
+  Facts facts;
+  facts.disks = {{8, 0}};
+  const auto note = [&] {
+    const auto effective = harden({}, policy, facts);
+    std::string all;
+    for (const auto& text : effective->report.notes) all += text + "\n";
+    return all;
+  };
+  EXPECT_EQ(note().find("io"), std::string::npos) << note();
+  facts.cgroup_v1_io = true;
+  EXPECT_NE(note().find("does not count writes through the page cache"), std::string::npos);
+  facts.disks.clear();
+  EXPECT_NE(note().find("no disk of this host"), std::string::npos);
+  facts.cgroup_io = false;
+  EXPECT_NE(note().find("no io controller"), std::string::npos);
+  EXPECT_FALSE(harden({}, policy, facts)->config.linux.resources->block_io);
+  Policy strict = policy;
+  strict.require = {"cgroup.io"};
+  EXPECT_FALSE(harden({}, strict, facts));
+}
+
 }  // namespace
 }  // namespace agentrun::policy

@@ -151,6 +151,17 @@ double cpus(const std::optional<oci::CpuResources>& cpu) {
   return quota / static_cast<double>(of(cpu).period.value_or(100'000));
 }
 
+// For each device the least of what its entries say; none, or zero, is no limit.
+void judge_throttles(const std::vector<oci::ThrottleDevice>& before, const std::vector<oci::ThrottleDevice>& after,
+                     Judge& judge) {
+  for (const auto& b : before) {
+    const bool held = std::any_of(after.begin(), after.end(), [&](const auto& a) {
+      return a.major == b.major && a.minor == b.minor && (b.rate == 0 || (a.rate != 0 && a.rate <= b.rate));
+    });
+    judge.require(held, "disk " + std::to_string(b.major) + ":" + std::to_string(b.minor));
+  }
+}
+
 void judge_resources(const oci::Resources& before, const oci::Resources& after, Judge& judge) {
   const auto mb = of(before.memory);
   const auto ma = of(after.memory);
@@ -169,6 +180,11 @@ void judge_resources(const oci::Resources& before, const oci::Resources& after, 
                               [&](const auto& a) { return a.page_size == b.page_size && a.limit <= b.limit; }),
                   "huge pages");
   }
+  judge_throttles(of(before.block_io).read_bps, of(after.block_io).read_bps, judge);
+  judge_throttles(of(before.block_io).write_bps, of(after.block_io).write_bps, judge);
+  judge_throttles(of(before.block_io).read_iops, of(after.block_io).read_iops, judge);
+  judge_throttles(of(before.block_io).write_iops, of(after.block_io).write_iops, judge);
+  judge.require(of(before.block_io).weight == of(after.block_io).weight, "weight of block IO");
   for (const auto& [key, value] : after.unified) judge.require(before.unified.contains(key), "unified " + key);
   judge.require(!after.network || before.network, "network class");
   for (const char type : {'c', 'b'}) {

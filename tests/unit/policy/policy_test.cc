@@ -74,6 +74,30 @@ TEST(BuiltinPolicies, OthersAreStrictWithMoreRoom) {
     EXPECT_GT(*p.limits.memory, *strict.limits.memory);
   }
   EXPECT_EQ(builtin_policy("session")->deadline.container, 86'400'000'000);
+  const Policy build = *builtin_policy("build");
+  EXPECT_EQ(build.deadline.container, 600'000'000);
+  EXPECT_EQ(build.limits.cpus, 2000);
+  EXPECT_EQ(build.limits.memory, 2ll << 30);
+  EXPECT_EQ(build.workdir.backing, Backing::disk_or_memory);
+  EXPECT_EQ(build.workdir.size, 8ll << 30);
+}
+
+TEST(PolicyFile, AnAllowlistIsRefusedUntilThereIsOne) {
+  EXPECT_NE(error_of(R"({"network": {"mode": "allowlist"}})").find("/network/mode: this version cannot let a container"),
+            std::string::npos);
+}
+
+TEST(PolicyFile, DiskAndIoArePrintedAndReadBack) {
+  const Policy p = parsed(R"({"workdir": {"backing": "disk", "directory": "/srv/d", "size": "1G"},
+                              "limits": {"io": {"read_bps": "1M", "write_bps": 8192, "read_iops": 5}}})");
+  EXPECT_EQ(p.workdir.backing, Backing::disk);
+  EXPECT_EQ(p.limits.io.read_bps, 1 << 20);
+  EXPECT_EQ(p.limits.io.write_bps, 8192);
+  EXPECT_EQ(p.limits.io.read_iops, 5);
+  EXPECT_FALSE(p.limits.io.write_iops);
+  const std::string text = print_policy(p);
+  EXPECT_EQ(print_policy(*parse_policy(text, "again")), text);
+  EXPECT_EQ(parse_policy(text, "again")->workdir.directory, "/srv/d");
 }
 
 // A file that says one thing about memory must not be a policy that says nothing about the rest.
@@ -189,6 +213,15 @@ TEST(ParsePolicy, RefusesAndNamesThePlace) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {R"({"limit": {}})", "/limit"},
       {R"({"limits": {"memroy": 1}})", "/limits/memroy"},
+      {R"({"limits": {"io": {"read_bps": 0}}})", "/limits/io/read_bps"},
+      {R"({"limits": {"io": {"read_iops": 1e30}}})", "/limits/io/read_iops"},
+      {R"({"limits": {"io": {"write_iops": 4294967296}}})", "/limits/io/write_iops"},
+      {R"({"limits": {"io": {"write": 1}}})", "/limits/io/write"},
+      {R"({"workdir": {"backing": "tape"}})", "/workdir/backing"},
+      {R"({"workdir": {"backing": ""}})", "/workdir/backing"},
+      {R"({"workdir": {"backing": "disk"}})", "/workdir"},
+      {R"({"workdir": {"directory": "srv"}})", "/workdir/directory"},
+      {R"({"workdir": {"directory": "/srv/../etc"}})", "/workdir/directory"},
       {R"({"limits": {"memory": -1}})", "/limits/memory"},
       {R"({"limits": {"memory": 0}})", "/limits/memory"},
       {R"({"limits": {"memory": 1e30}})", "/limits/memory"},

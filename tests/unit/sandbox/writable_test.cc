@@ -199,7 +199,7 @@ TEST_F(Writable, WhereNoOverlayIsToBeHadTheContentIsCopied) {
   };
   outcome = run(scenario);
   EXPECT_THAT(outcome.error, HasSubstr("make writable /app: no overlay"));
-  EXPECT_THAT(outcome.error, HasSubstr("larger than half of the writable store"));
+  EXPECT_THAT(outcome.error, HasSubstr("half of the writable store, 512 KiB"));
   EXPECT_EQ(outcome.inside, "");
 }
 
