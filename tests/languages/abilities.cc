@@ -141,7 +141,7 @@ int main() try {
   signals();
   timers();
   locales();
-  // hardware_concurrency() counts those of the host with glibc, in /sys: only the affinity says what this process may use.
+  // hardware_concurrency() counts those of the host, by /sys or /proc/stat: only the affinity says what this process may use.
   cpu_set_t set;
   check(sched_getaffinity(0, sizeof set, &set) == 0, "the affinity");
   std::cout << "cpus " << CPU_COUNT(&set) << "\ndone\n";
