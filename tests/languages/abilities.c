@@ -18,12 +18,12 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      fprintf(stderr, "abilities.c:%d: %s (%m)\n", __LINE__, #condition);       \
-      exit(1);                                                                  \
-    }                                                                           \
+#define CHECK(condition)                                                  \
+  do {                                                                    \
+    if (!(condition)) {                                                   \
+      fprintf(stderr, "abilities.c:%d: %s (%m)\n", __LINE__, #condition); \
+      exit(1);                                                            \
+    }                                                                     \
   } while (0)
 
 static void ok(const char* ability) { printf("ok %s\n", ability); }

@@ -141,8 +141,8 @@ int main() try {
   signals();
   timers();
   locales();
-  // hardware_concurrency() counts those of the host, in /sys or /proc/stat: only the affinity says what this process may
-  // use.
+  // hardware_concurrency() counts those of the host, in /sys or /proc/stat: only the affinity says what this process
+  // may use.
   cpu_set_t set;
   check(sched_getaffinity(0, sizeof set, &set) == 0, "the affinity");
   std::cout << "cpus " << CPU_COUNT(&set) << "\ndone\n";
