@@ -93,7 +93,11 @@ Result<std::vector<IdRange>> own_ranges(const char* file) {
   const auto text = sys::read_file(file, kDatabaseLimit);
   if (!text && text.error().code != ENOENT) return text.error();
   auto ranges = text ? sandbox::subordinate_ranges(*text, kOwner, kNobodysUid) : std::vector<IdRange>();
-  if (!ranges.empty()) return ranges;
+  if (!ranges.empty()) {
+    const std::string other = shared_with(*text);
+    if (!other.empty()) return refusal("user.userns auto", file, "the ids of agentrun are also those of " + other);
+    return ranges;
+  }
   const auto uids = sys::read_file(kUidFile, kDatabaseLimit), gids = sys::read_file(kGidFile, kDatabaseLimit);
   return refusal("user.userns auto", file,
                  "it has no ids for agentrun: add the line \"" + line_to_add(uids ? *uids : "", gids ? *gids : "") +
@@ -224,6 +228,23 @@ std::optional<PrivateIds> choose_private_ids(const std::vector<IdRange>& uids, c
   const auto uid = first_free(uids, taken, &PrivateIds::uid), gid = first_free(gids, taken, &PrivateIds::gid);
   if (!uid || !gid) return std::nullopt;
   return PrivateIds{*uid, *gid, kSize};
+}
+
+std::string shared_with(std::string_view text) {
+  const auto own = sandbox::subordinate_ranges(text, kOwner, kNobodysUid);
+  for (const std::string_view line : text::split(text, '\n')) {
+    const std::string name(text::trim(line.substr(0, line.find(':'))));
+    if (name.empty() || name == kOwner) continue;
+    for (const IdRange& other : sandbox::subordinate_ranges(line, name, kNobodysUid)) {
+      for (const IdRange& range : own) {
+        if (std::uint64_t{range.start} < std::uint64_t{other.start} + other.count &&
+            std::uint64_t{other.start} < std::uint64_t{range.start} + range.count) {
+          return name;
+        }
+      }
+    }
+  }
+  return {};
 }
 
 std::string line_to_add(std::string_view subuid, std::string_view subgid) {

@@ -200,7 +200,7 @@ Result<std::vector<std::string>> Store::roots() {
     if (!path || !path->starts_with('/')) continue;
     if (access(path->c_str(), F_OK) == 0) {
       paths.push_back(*path);
-    } else {
+    } else if (errno == ENOENT) {
       unlinkat(index->get(), name.c_str(), 0);  // the whole root is gone, and its containers with it
     }
   }

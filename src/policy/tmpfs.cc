@@ -90,7 +90,8 @@ void bound_tmpfs(oci::Config& config, const Context& context) {
   for (std::size_t i = 0; i < config.mounts.size(); ++i) {
     oci::Mount& mount = config.mounts[i];
     if (!is_tmpfs(mount)) continue;
-    const std::int64_t size = std::min(wanted(mount), level);
+    // Never 0, which is "no limit".
+    const std::int64_t size = std::max(std::min(wanted(mount), level), kBytesPerInode);
     Options options = mount.options;
     std::erase_if(options, [](const std::string& option) {
       return option.starts_with("nr_blocks=") || option.starts_with("huge=") || option.starts_with("mpol=");

@@ -49,6 +49,14 @@ TEST(PrivateIds, AtTheEndOfAllIds) {
   EXPECT_EQ(choose_private_ids(last, last, {})->uid, 4'294'900'000u);
 }
 
+TEST(PrivateIds, AreNobodyElses) {
+  EXPECT_EQ(shared_with("agentrun:1500000000:262144\nalice:1500000000:65536\n"), "alice");
+  EXPECT_EQ(shared_with("alice:1500262143:1\nagentrun:1500000000:262144\n"), "alice");
+  EXPECT_EQ(shared_with("1000:1499999999:2\nagentrun:1500000000:262144\n"), "1000");
+  EXPECT_EQ(shared_with("alice:1500262144:65536\nbob:1499999999:1\nagentrun:1500000000:262144\n"), "");
+  EXPECT_EQ(shared_with("agentrun:1500000000:65536\nagentrun:1500000000:65536\n"), "");
+}
+
 TEST(PrivateIds, TheLineToAddMeetsNoOther) {
   EXPECT_EQ(line_to_add("", ""), "agentrun:1073741824:16777216");
   EXPECT_EQ(line_to_add("me:100000:65536\n", "me:1073741000:100000\n"), "agentrun:1073872896:16777216");

@@ -307,6 +307,14 @@ TEST(BindSource, OwnDirectoriesAreSealedLast) {
   EXPECT_TRUE(has(effective->config.mounts[1], "ro"));
 }
 
+// To the kernel a size of zero is no bound at all.
+TEST(Tmpfs, IsNeverZeroHoweverSmallTheMemory) {
+  Box box;
+  box.config.linux.resources.emplace().memory.emplace().limit = 1;
+  const oci::Mount mount = box.mount("/t", "tmpfs", {"size=1g"}).last();
+  EXPECT_TRUE(has(mount, "size=4096"));
+}
+
 TEST(Tmpfs, IsAtMostAQuarterOfTheMemoryAndTheStoreAnother) {
   const auto size_of = [](const char* option) {
     for (const auto& o : Box().mount("/t", "tmpfs", {option}).last().options) {
