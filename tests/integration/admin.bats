@@ -150,7 +150,7 @@ refused() { # PLACE
   settings '{}'
   admin_policy team '{"extends": "build", "limits": {"pids": 50}}'
   run under policy list
-  assert_matches '^team +none +1h +2G +2 +50$'
+  assert_matches '^team +none +10m +2G +2 +50$'
   run under policy show team
   assert_output '{"extends": "build", "limits": {"pids": 50}}'
   echo '{"extends": "team"}' > "$BUNDLE/mine.json"
