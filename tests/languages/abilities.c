@@ -1,5 +1,5 @@
-/* What C programs need of a kernel, through the C library. Prints a line for each ability that works; dies at the first that
-   does not. */
+/* What C programs need of a kernel, through the C library. Prints a line for each ability that works; dies at the first
+   that does not. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -18,12 +18,12 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      fprintf(stderr, "abilities.c:%d: %s (%m)\n", __LINE__, #condition);       \
-      exit(1);                                                                  \
-    }                                                                           \
+#define CHECK(condition)                                                  \
+  do {                                                                    \
+    if (!(condition)) {                                                   \
+      fprintf(stderr, "abilities.c:%d: %s (%m)\n", __LINE__, #condition); \
+      exit(1);                                                            \
+    }                                                                     \
   } while (0)
 
 static void ok(const char* ability) { printf("ok %s\n", ability); }
@@ -170,7 +170,8 @@ int main(void) {
   timers();
   locales();
   cpu_set_t set;
-  /* sysconf(_SC_NPROCESSORS_ONLN) counts those of the host, in /sys: only the affinity says what this process may use. */
+  /* sysconf(_SC_NPROCESSORS_ONLN) counts those of the host, in /sys or /proc/stat: only the affinity says what this
+     process may use. */
   CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
   printf("cpus %d\n", CPU_COUNT(&set));
   puts("done");

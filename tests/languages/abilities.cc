@@ -1,5 +1,5 @@
-// What C++ programs need of a kernel, through the standard library where it has it. Prints a line for each ability that works;
-// dies at the first that does not.
+// What C++ programs need of a kernel, through the standard library where it has it. Prints a line for each ability that
+// works; dies at the first that does not.
 #include <arpa/inet.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -141,7 +141,8 @@ int main() try {
   signals();
   timers();
   locales();
-  // hardware_concurrency() counts those of the host with glibc, in /sys: only the affinity says what this process may use.
+  // hardware_concurrency() counts those of the host, in /sys or /proc/stat: only the affinity says what this process
+  // may use.
   cpu_set_t set;
   check(sched_getaffinity(0, sizeof set, &set) == 0, "the affinity");
   std::cout << "cpus " << CPU_COUNT(&set) << "\ndone\n";

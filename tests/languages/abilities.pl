@@ -1,5 +1,5 @@
-# What Perl programs need of a kernel. Prints a line for each ability that works; dies at the first that does not. Perl has no
-# mmap without modules from elsewhere; System V memory, which it has, is the map tried here.
+# What Perl programs need of a kernel. Prints a line for each ability that works; dies at the first that does not. mmap is
+# that of a file's layer; System V memory is `shm`.
 use strict;
 use warnings;
 use threads;
@@ -64,6 +64,10 @@ for (['.', 'files'], ['/tmp', 'tmp']) {
   shmread $id, my $text, 0, 6 or die $!;
   shmctl $id, IPC_RMID, 0 or die $!;
   die 'shared memory' unless $text eq 'mapped';
+  ok 'shm';
+  open my $file, '<:mmap', $0 or die $!;
+  my @lines = <$file>;
+  die 'mapped file' unless $lines[-1] =~ /done/;
   ok 'mmap';
 }
 {

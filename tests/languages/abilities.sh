@@ -1,6 +1,6 @@
 #!/bin/bash
 # What scripts need of a kernel: bash, coreutils and git. Prints a line for each ability that works; ends at the first that does
-# not. Jobs are what bash has for threads.
+# not.
 set -eu -o pipefail
 trap 'echo "abilities.sh: line $LINENO" >&2' ERR
 ok() { echo "ok $1"; }
@@ -13,7 +13,7 @@ for n in 1 2 3 4; do
 done
 for job in "${jobs[@]}"; do wait "$job"; done
 same "$(cat /tmp/job.? | sort -n | uniq -c | awk '$1 == 4' | wc -l)" 1000
-ok threads
+ok jobs
 
 same "$(printf '%s\n' c a b | sort | tr '\n' ' ')" "a b c "
 same "$(diff <(seq 3) <(seq 4) | tail -1)" "> 4"
