@@ -145,8 +145,8 @@ Result<lifecycle::Collected> collect(int results, const Request& request) {
   auto collected = TRY(lifecycle::collect_sandbox_out(results, *request.out, limits));
   if (collected.left_out == 0) return collected;
   const auto listed = static_cast<std::int64_t>(collected.examples.size());
-  std::string text = "agentrun: --out " + text::printable(request.out->path) + ": left out " +
-                     text::join(collected.examples, ", ");
+  std::string text =
+      "agentrun: --out " + text::printable(request.out->path) + ": left out " + text::join(collected.examples, ", ");
   if (collected.left_out > listed) text += ", and " + std::to_string(collected.left_out - listed) + " more";
   TRY(sys::write_all(STDERR_FILENO, text + '\n', "standard error"));
   return collected;

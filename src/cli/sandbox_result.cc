@@ -89,11 +89,11 @@ std::string print_outcome(const lifecycle::Outcome& outcome, int exit_status, co
       {"cpu_us", outcome.cpu_us},   {"memory_peak", outcome.memory_peak}, {"policy", outcome.policy},
       {"backend", outcome.backend}, {"enforced", std::move(list)}};
   if (collected != nullptr) {
-    object["out"] = boost::json::object{{"files", collected->files},
-                                        {"bytes", collected->bytes},
-                                        {"left_out", collected->left_out},
-                                        {"examples", boost::json::array(collected->examples.begin(),
-                                                                        collected->examples.end())}};
+    object["out"] =
+        boost::json::object{{"files", collected->files},
+                            {"bytes", collected->bytes},
+                            {"left_out", collected->left_out},
+                            {"examples", boost::json::array(collected->examples.begin(), collected->examples.end())}};
   }
   return boost::json::serialize(object) + '\n';
 }

@@ -115,8 +115,12 @@ policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgro
 std::vector<std::string> engine_stores(const UserDirectories* user) {
   if (user == nullptr) {
     // Podman and CRI-O; containerd's CRI plugin and bundles; Docker.
-    return {"/var/lib/containers/storage", "/run/containers/storage", "/var/lib/containerd",
-            "/run/containerd",             "/var/lib/docker",         "/run/docker"};
+    return {"/var/lib/containers/storage",
+            "/run/containers/storage",
+            "/var/lib/containerd",
+            "/run/containerd",
+            "/var/lib/docker",
+            "/run/docker"};
   }
   std::vector<std::string> stores;
   if (!user->data.empty()) {

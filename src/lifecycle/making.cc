@@ -334,8 +334,7 @@ class Maker {
                      "a disk cannot be given to a user namespace that is joined by path");
     }
     sandbox::DiskStoreRequest request{writable->directory, writable->size, writable->inodes,
-                                      host_root(config.linux.uid_mappings),
-                                      host_root(config.linux.gid_mappings)};
+                                      host_root(config.linux.uid_mappings), host_root(config.linux.gid_mappings)};
     plan_.sources.store = TRY(sandbox::new_disk_store(request));
     trace::step("disk");
     return ok();
@@ -483,8 +482,7 @@ Result<oci::Config> read_config(const CreateOptions& options) {
   return config;
 }
 
-Result<std::unique_ptr<Making>> make_container(const Global& global, const CreateOptions& options,
-                                               oci::Config config) {
+Result<std::unique_ptr<Making>> make_container(const Global& global, const CreateOptions& options, oci::Config config) {
   TRY(check_id(options.id));
   const Store store = TRY(Store::open(global.root));
   Plan plan = TRY(make_plan(store, global, options, std::move(config)));

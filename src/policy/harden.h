@@ -52,12 +52,12 @@ struct Facts {
   std::optional<PrivateIds> private_ids;       // where wants_private_ids: what was reserved for the container
   std::string no_private_ids;                  // or why there are none, as a sentence
   bool selinux_enabled = false;
-  bool cgroup_kill = true;      // the container has a place in a cgroup v2 tree
-  bool systemd_scope = false;   // it will be a scope of systemd, which ends it too when its time is over
-  bool cgroup_io = true;                       // the io (v1: blkio) controller
-  bool cgroup_v1_io = false;                   // it is v1's, which does not see writes that go through the page cache
-  std::vector<Disk> disks;                     // of the host; where policy.limits.io has a bound
-  std::string disk_missing;  // why no disk can hold the writable directories, a sentence; empty: one can
+  bool cgroup_kill = true;     // the container has a place in a cgroup v2 tree
+  bool systemd_scope = false;  // it will be a scope of systemd, which ends it too when its time is over
+  bool cgroup_io = true;       // the io (v1: blkio) controller
+  bool cgroup_v1_io = false;   // it is v1's, which does not see writes that go through the page cache
+  std::vector<Disk> disks;     // of the host; where policy.limits.io has a bound
+  std::string disk_missing;    // why no disk can hold the writable directories, a sentence; empty: one can
 };
 
 // Of an environment variable `before` and `after` are its name only, of a hook its path: values may be secrets.

@@ -56,8 +56,8 @@ void harden_io(std::optional<oci::BlockIoResources>& io, Missing missing, const 
   } else if (missing == Missing::add && facts.disks.empty()) {
     context.log.note("no disk of this host is known: " + context.log.rule_name("/limits/io") + " has no effect");
   } else if (missing == Missing::add && facts.cgroup_v1_io && (limits.write_bps || limits.write_iops)) {
-    context.log.note("cgroup v1 does not count writes through the page cache: " +
-                     context.log.rule_name("/limits/io") + " bounds reads and direct writes");
+    context.log.note("cgroup v1 does not count writes through the page cache: " + context.log.rule_name("/limits/io") +
+                     " bounds reads and direct writes");
   }
   const bool add = missing == Missing::add && facts.cgroup_io && !facts.disks.empty();
   if (!io && !add) return;

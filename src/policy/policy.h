@@ -37,7 +37,7 @@ struct Workdir {
   bool writable = false;  // file system for /tmp /var/tmp /run, overlays over HOME and cwd
   Backing backing = Backing::memory;
   std::string directory = "/var/lib/agentrun/disks";  // where the files of such disks are; made where it is missing
-  std::optional<std::int64_t> size;  // bytes; in memory at most half of the memory limit all the same
+  std::optional<std::int64_t> size;                   // bytes; in memory at most half of the memory limit all the same
   std::optional<std::int64_t> inodes;
   std::vector<std::string> empty;  // directories that are replaced by empty ones: /tmp ...
   bool home = false, cwd = false;  // overlays
@@ -182,8 +182,8 @@ using FindPolicy = std::function<Result<PolicyText>(const std::string& name)>;
 
 // Parses one policy file. `name` stands in errors for the file, and becomes the policy's. Unknown keys, wrong types,
 // negative and overflowing numbers are refused with the JSON pointer. `extends` names a built-in policy, or one that
-// `find` has, whose values it starts from; a circle, and more than eight, are errors. Without it that is strict, so that
-// a forgotten line never makes an open policy.
+// `find` has, whose values it starts from; a circle, and more than eight, are errors. Without it that is strict, so
+// that a forgotten line never makes an open policy.
 Result<Policy> parse_policy(std::string_view json, std::string_view name, const FindPolicy& find = {});
 
 // The whole policy, nothing inherited: parse_policy(print_policy(p), p.name) is p. It is what a container's directory

@@ -8,7 +8,7 @@
 namespace agentrun::policy {
 namespace {
 
-constexpr std::int64_t kBytesPerInode = 4096;  // so that the inodes' own memory stays below the files'
+constexpr std::int64_t kBytesPerInode = 4096;       // so that the inodes' own memory stays below the files'
 constexpr std::int64_t kBytesPerDiskInode = 16384;  // mke2fs's own ratio
 constexpr std::int64_t kFewestInodes = 64;
 

@@ -99,27 +99,12 @@ Result<void> reserve(int image, std::int64_t size, const std::string& directory)
 }
 
 std::vector<std::string> mke2fs_arguments(const DiskStoreRequest& request) {
-  return {"mke2fs",
-          "-q",
-          "-F",
-          "-t",
-          "ext4",
-          "-b",
-          std::to_string(kBlock),
-          "-I",
-          "256",
-          "-m",
-          "0",
-          "-N",
-          std::to_string(request.inodes),
-          "-O",
-          kFeatures,
-          "-E",
-          // What is reserved and was never written reads as zero.
-          "lazy_itable_init=1,nodiscard,root_owner=" + std::to_string(request.owner) + ":" +
-              std::to_string(request.group),
-          "/proc/self/fd/3",
-          std::to_string((request.size - kTail) / kBlock)};
+  return {
+      "mke2fs", "-q", "-F", "-t", "ext4", "-b", std::to_string(kBlock), "-I", "256", "-m", "0", "-N",
+      std::to_string(request.inodes), "-O", kFeatures, "-E",
+      // What is reserved and was never written reads as zero.
+      "lazy_itable_init=1,nodiscard,root_owner=" + std::to_string(request.owner) + ":" + std::to_string(request.group),
+      "/proc/self/fd/3", std::to_string((request.size - kTail) / kBlock)};
 }
 
 Result<void> format(const DiskStoreRequest& request, int image) {
@@ -142,9 +127,9 @@ Result<void> format(const DiskStoreRequest& request, int image) {
   const sys::ExitStatus status = TRY(sys::wait_process(child.pid));
   if (status.code() == 0) return ok();
   const std::string text = said ? std::string(text::trim(std::string_view(*said).substr(0, 200))) : std::string();
-  return refusal("make a disk", request.directory,
-                 std::string(program) + " exited with " + std::to_string(status.code()) +
-                     (text.empty() ? "" : ": " + text));
+  return refusal(
+      "make a disk", request.directory,
+      std::string(program) + " exited with " + std::to_string(status.code()) + (text.empty() ? "" : ": " + text));
 }
 
 // The device clears itself with its last user. Another process may be given the same free number, and udev looks into
@@ -193,8 +178,8 @@ Result<UniqueFd> new_disk_store(const DiskStoreRequest& request) {
   TRY(reserve(image.get(), request.size / kBlock * kBlock, request.directory));
   TRY(format(request, image.get()));
   const UniqueFd device = TRY(attach_loop(image.get()));
-  // No barriers: nothing of it is to survive a crash, and a program that calls fsync in a loop would make the host's disk
-  // flush its cache each time. No thread that fills the inode tables: they are zero.
+  // No barriers: nothing of it is to survive a crash, and a program that calls fsync in a loop would make the host's
+  // disk flush its cache each time. No thread that fills the inode tables: they are zero.
   return sys::new_mount("ext4",
                         {{"source", "/proc/self/fd/" + std::to_string(device.get()), false},
                          {"nobarrier", "", true},

@@ -1,5 +1,5 @@
-// The writable directories of a container on a disk of the host: an ext4 of a fixed size, in a file without a name, on a
-// loop device that clears itself. Whoever is killed at whatever moment: with the last process of the container the
+// The writable directories of a container on a disk of the host: an ext4 of a fixed size, in a file without a name, on
+// a loop device that clears itself. Whoever is killed at whatever moment: with the last process of the container the
 // kernel unmounts, detaches and frees all of it, and there is nothing to clean up.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace agentrun::sandbox {
 
-// Why no such disk of `size` bytes can be made in `directory` (which may be missing itself): mke2fs or the loop driver is
-// not there, the file system is memory too, or has not that much room. Empty: it can. Of the host's root alone.
+// Why no such disk of `size` bytes can be made in `directory` (which may be missing itself): mke2fs or the loop driver
+// is not there, the file system is memory too, or has not that much room. Empty: it can. Of the host's root alone.
 std::string disk_store_missing(const std::string& directory, std::int64_t size);
 
 struct DiskStoreRequest {
@@ -26,8 +26,8 @@ struct DiskStoreRequest {
 };
 
 // As root of the host. A detached mount, nosuid and nodev, that can be attached in any mount namespace. All blocks of
-// the file are reserved first: a host that runs out of space later cannot turn into I/O errors of the container, nor can
-// containers together use up more than was there when each of them began.
+// the file are reserved first: a host that runs out of space later cannot turn into I/O errors of the container, nor
+// can containers together use up more than was there when each of them began.
 Result<UniqueFd> new_disk_store(const DiskStoreRequest& request);
 
 }  // namespace agentrun::sandbox

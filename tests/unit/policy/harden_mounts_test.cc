@@ -356,8 +356,8 @@ TEST(Tmpfs, OfAnOrdinaryContainer) {
 
 TEST(Tmpfs, AllTogetherLeaveRoomForTheProgram) {
   for (const std::int64_t memory : {512ll << 10, 16ll << 20, 64ll << 20, 512ll << 20}) {
-    for (const char* text : {R"({})", R"({"workdir": {"writable": false}})",
-                             R"({"workdir": {"backing": "disk", "size": "10G"}})"}) {
+    for (const char* text :
+         {R"({})", R"({"workdir": {"writable": false}})", R"({"workdir": {"backing": "disk", "size": "10G"}})"}) {
       Box box;
       box.policy = *parse_policy(text, "p");
       box.config.linux.resources.emplace().memory.emplace().limit = memory;

@@ -30,8 +30,7 @@ oci::Config with_process() {
 
 TEST(Harden, EmptyConfigIsStrict) {
   const Effective e = strict(with_process());
-  EXPECT_TRUE(e.config.root.readonly && e.config.process->no_new_privileges && e.empty_network &&
-              e.audit);
+  EXPECT_TRUE(e.config.root.readonly && e.config.process->no_new_privileges && e.empty_network && e.audit);
   EXPECT_EQ(e.seccomp_program, "strict");
   EXPECT_EQ(e.policy, "strict");
   EXPECT_EQ(e.report.policy, "strict");
@@ -70,8 +69,8 @@ TEST(HardenEnvironment, KeepsTheList) {
                          "NOTIFY_SOCKET=/n", "PATHX=1",
                          "container=podman"};
   const Effective e = strict(config);
-  EXPECT_EQ(e.config.process->env, (std::vector<std::string>{"PATH=/bin", "LC_ALL=C", "LD_LIBRARY_PATH=/l",
-                                                             "container=podman"}));
+  EXPECT_EQ(e.config.process->env,
+            (std::vector<std::string>{"PATH=/bin", "LC_ALL=C", "LD_LIBRARY_PATH=/l", "container=podman"}));
   const Change* change = find(e.report, "/process/env/1");
   ASSERT_NE(change, nullptr);
   EXPECT_EQ(change->before, "\"AWS_SECRET_ACCESS_KEY\"");
@@ -394,7 +393,8 @@ TEST(HardenRequire, MissingControllersAreNoted) {
   ASSERT_TRUE(effective);
   EXPECT_FALSE(effective->config.linux.resources->memory || effective->config.linux.resources->cpu ||
                effective->config.linux.resources->pids_limit);
-  EXPECT_EQ(effective->report.notes.size(), 6u);  // three controllers, AppArmor, the working directory /, Landlock of exec
+  EXPECT_EQ(effective->report.notes.size(),
+            6u);  // three controllers, AppArmor, the working directory /, Landlock of exec
   EXPECT_EQ(effective->writable->size, 256ll << 20);
 }
 
@@ -415,8 +415,7 @@ std::string text_of(const Throttles& devices) {
 }
 
 TEST(HardenIo, BoundsEveryDiskAndWhatTheConfigAsksOfOthers) {
-  const Policy policy = *parse_policy(
-      R"({"limits": {"io": {"read_bps": "100M", "write_iops": 500}}})", "p");
+  const Policy policy = *parse_policy(R"({"limits": {"io": {"read_bps": "100M", "write_iops": 500}}})", "p");
   Facts facts;
   facts.disks = {{8, 0}, {259, 1}};
   oci::Config config;
