@@ -25,6 +25,20 @@ received() {
   assert_contains "all three"
 }
 
+# containerd reads what create prints to its end before it calls start: whoever kept the pipe would never be started.
+@test "console socket: nothing that waits for start keeps the output of create open" {
+  config '.process.terminal = true'
+  program 'echo ran'
+  receiver
+  local printed
+  printed=$(agentrun create --bundle "$BUNDLE" --console-socket "$BUNDLE/tty" "$ID" 2>&1 < /dev/null | timeout 30 cat) ||
+    fail "the output of create has no end" || return
+  assert_equal "$printed" ""
+  start
+  received
+  assert_contains ran
+}
+
 @test "console socket: what is typed reaches the program" {
   config '.process.terminal = true'
   program 'stty -echo; echo ready; read line; echo "got $line"'

@@ -188,6 +188,10 @@ Result<void> Init::open_console() {
     terminal_.master.reset();
     request_.console_socket.reset();
   }
+  // Now, not at start: what is at 0 to 2 until here is the engine's, and one that reads it to its end (go-runc, for
+  // containerd) would wait for the end of create until a start that comes after it.
+  TRY(sandbox::take_terminal(terminal_));
+  terminal_.slave.reset();
   return ok();
 }
 
@@ -216,7 +220,7 @@ Result<void> Init::wait_for_start() {
   std::vector<int> keep = {socket_.get(), last_step_.program.get()};
   for (unsigned fd = 3; fd < 3 + request_.preserve_fds; ++fd) keep.push_back(static_cast<int>(fd));
   for (const UniqueFd* fd :
-       {&procfs_, &request_.start_listener, &request_.seccomp_listener, &terminal_.slave, &terminal_.master}) {
+       {&procfs_, &request_.start_listener, &request_.seccomp_listener, &terminal_.master}) {
     if (fd->valid()) keep.push_back(fd->get());
   }
   std::vector<int> master;
@@ -258,7 +262,6 @@ Result<void> Init::execute() {
   trace::step("start");
   if (request_.effective->empty_network) TRY(sandbox::ensure_empty_network());
   if (request_.child.start_hooks) TRY(request_.child.start_hooks(host_pid_));
-  if (config_.process->terminal) TRY(sandbox::take_terminal(terminal_));
   BecomeRequest become_request;
   become_request.process = &*config_.process;
   become_request.linux_config = &config_.linux;
