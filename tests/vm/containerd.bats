@@ -168,17 +168,6 @@ limits() {
   assert_equal "$(systemctl show --value -p ActiveState "ctr-$NAME.scope")" active
 }
 
-@test "the deadline ends a container whose shim was killed" {
-  RUNTIME=/usr/bin/agentrun
-  detached --annotation org.agentrun.deadline=20s -- sleep 1000
-  local pid shim
-  pid=$(pid_of)
-  shim=$(pgrep -f "containerd-shim-runc-v2.*-id $NAME ")
-  kill -9 "$shim"
-  ended() { [ ! -e "/proc/$pid" ]; }
-  wait_for 90 ended
-}
-
 @test "five at once, and nothing is left: neither state nor shim nor cgroup" {
   local n pids=()
   for n in 1 2 3 4 5; do
