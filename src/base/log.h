@@ -30,8 +30,8 @@ void failure(const Error& error);
 // Lines of --log-level warning and finer; dropped where the level is coarser.
 void write(Level level, std::string_view message);
 
-// No line is written from here on. For a process that enters a container: the path of the log file would be looked up in
-// the container's root, where a symlink of the image decides what is created or cut off.
+// No line is written from here on. For a process that enters a container: the path of the log file would be looked up
+// in the container's root, where a symlink of the image decides what is created or cut off.
 void silence();
 
 Result<Level> parse_level(std::string_view text);

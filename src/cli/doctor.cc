@@ -68,7 +68,8 @@ std::string json(const std::vector<Finding>& findings) {
 
 Result<int> doctor_command(const Invocation& call) {
   bool as_json = false;
-  OptionParser parser("doctor", "", "Say what this host can enforce, and how to get what it cannot. Nothing is changed.");
+  OptionParser parser("doctor", "",
+                      "Say what this host can enforce, and how to get what it cannot. Nothing is changed.");
   parser.flag("json", as_json, "as JSON");
   const auto parsed = TRY(parser.operands(0, 0).parse(call.arguments));
   if (parsed.help) return print(parser.help());

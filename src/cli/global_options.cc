@@ -45,8 +45,10 @@ OptionParser make_parser(GlobalOptions& options, bool& debug, bool& systemd_cgro
             return ok();
           },
           "cgroupfs, systemd or disabled (default: cgroupfs)")
-      .text("policy", "NAME|FILE", options.global.policy, "what to enforce (default: that of agentrun.json, else strict)")
-      .text("config", "FILE", options.global.config, "settings of the host (default: " AGENTRUN_SYSCONFDIR "/agentrun.json)")
+      .text("policy", "NAME|FILE", options.global.policy,
+            "what to enforce (default: that of agentrun.json, else strict)")
+      .text("config", "FILE", options.global.config,
+            "settings of the host (default: " AGENTRUN_SYSCONFDIR "/agentrun.json)")
       .text("trace-timing", "FILE", options.trace_file, "write the microseconds of each step there")
       .ignored("rootless", "true|false|auto")
       .flag("version,v", options.version, "print the version");

@@ -70,6 +70,13 @@ std::function<Result<void>(std::string_view)> positive_into(std::optional<std::i
   };
 }
 
+Result<std::int64_t> parse_memory(std::string_view value) {
+  const std::int64_t bytes = TRY(text::parse_size(value));
+  if (bytes < policy::kLeastMemory)
+    return refusal("", "", "below " + text::print_size(policy::kLeastMemory) + " no program starts");
+  return bytes;
+}
+
 Result<std::int64_t> parse_count(std::string_view value) {
   const auto number = text::parse_signed(value);
   if (!number) return refusal("", "", "not a number: " + std::string(value));
@@ -91,7 +98,7 @@ void add_options(OptionParser& parser, Request& request, lifecycle::Global& glob
       .text("out", "DIR", sandbox.out, "afterwards DIR has what was written to /out; it is made, or is empty")
       .value("timeout", "DURATION", positive_into(sandbox.timeout_us, text::parse_duration),
              "kill it after that: 90s, 10m, 1h30m (default: the policy's)")
-      .value("memory", "SIZE", positive_into(sandbox.memory, text::parse_size), "512M, 2G (default: the policy's)")
+      .value("memory", "SIZE", positive_into(sandbox.memory, parse_memory), "512M, 2G (default: the policy's)")
       .value("cpus", "N", positive_into(sandbox.cpus, text::parse_cpus), "1.5 (default: the policy's)")
       .value("pids", "N", positive_into(sandbox.pids, parse_count), "processes and threads (default: the policy's)")
       .value(

@@ -13,10 +13,10 @@ namespace agentrun::lifecycle {
 enum class Health { ok, limited, missing };
 
 struct Finding {
-  std::string name;    // "seccomp"
+  std::string name;  // "seccomp"
   Health health = Health::ok;
-  std::string detail;  // what there is
-  std::string remedy;  // how to get what there is not; empty where nothing is amiss
+  std::string detail;   // what there is
+  std::string remedy;   // how to get what there is not; empty where nothing is amiss
   bool needed = false;  // the policy strict cannot be enforced where it is missing
 };
 

@@ -43,7 +43,8 @@ Finding audit_finding() {
     finding.health = Health::missing;
     finding.detail = path + ": owned by uid " + std::to_string(status.st_uid);
   }
-  if (finding.health == Health::missing) finding.remedy = "a file of the caller's own, or a directory that he can write to";
+  if (finding.health == Health::missing)
+    finding.remedy = "a file of the caller's own, or a directory that he can write to";
   return finding;
 }
 

@@ -35,7 +35,8 @@ Finding layout_finding() {
   }
   finding.health = Health::limited;
   finding.detail = layout->v2 ? "v1 with a v2 tree beside it" : "v1";
-  finding.remedy = "boot with systemd.unified_cgroup_hierarchy=1: a kill of all at once, and exec in a cgroup of its own";
+  finding.remedy =
+      "boot with systemd.unified_cgroup_hierarchy=1: a kill of all at once, and exec in a cgroup of its own";
   return finding;
 }
 
@@ -81,7 +82,8 @@ Finding deadline_finding(bool has_systemd) {
     return finding;
   }
   finding.detail = "a supervisor for each container";
-  finding.detail += has_systemd ? "; RuntimeMaxUSec of the scope, with --systemd-cgroup" : "; no second killer of systemd's";
+  finding.detail +=
+      has_systemd ? "; RuntimeMaxUSec of the scope, with --systemd-cgroup" : "; no second killer of systemd's";
   finding.detail += "; every call of agentrun ends what is overdue";
   return finding;
 }

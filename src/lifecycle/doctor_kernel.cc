@@ -58,9 +58,7 @@ Finding system_calls() {
   std::string present, absent;
   for (const Call& call : kCalls) {
     // Not to be tried in this process: close_range(-1, -1) would be valid.
-    const int code = try_in_child([&call] {
-      return syscall(call.number, -1, nullptr, -1, -1, 0) < 0 ? errno : 0;
-    });
+    const int code = try_in_child([&call] { return syscall(call.number, -1, nullptr, -1, -1, 0) < 0 ? errno : 0; });
     const bool is_mount_call = std::strstr(call.name, "mount") != nullptr || call.number == SYS_fsopen;
     const bool is_denied = code == EPERM && (!is_mount_call || is_host_root());
     std::string& list = code == ENOSYS || is_denied ? absent : present;
@@ -144,7 +142,8 @@ Finding subordinate_ids() {
   Finding finding{"subordinate ids", Health::ok, "", "", false};
   const uid_t uid = caller_uid();
   const auto table = sys::read_file("/etc/subuid");
-  const auto ranges = table ? sandbox::subordinate_ranges(*table, login_name(uid), uid) : std::vector<sandbox::IdRange>();
+  const auto ranges =
+      table ? sandbox::subordinate_ranges(*table, login_name(uid), uid) : std::vector<sandbox::IdRange>();
   std::uint64_t count = 0;
   for (const sandbox::IdRange& range : ranges) count += range.count;
   finding.detail = std::to_string(count) + " in /etc/subuid for uid " + std::to_string(uid);

@@ -106,8 +106,8 @@ UniqueFd foreign_user_namespace() {
   char is_made = 0;
   UniqueFd fd;
   const std::string process = std::to_string(*pid);
-  if (read(made.read.get(), &is_made, 1) == 1 && is_made == 1 &&
-      write_map(process, "uid_map", "0 100000 65536") == 0 && write_map(process, "gid_map", "0 100000 65536") == 0) {
+  if (read(made.read.get(), &is_made, 1) == 1 && is_made == 1 && write_map(process, "uid_map", "0 100000 65536") == 0 &&
+      write_map(process, "gid_map", "0 100000 65536") == 0) {
     if (auto opened = sys::open("/proc/" + process + "/ns/user", O_RDONLY)) fd = std::move(*opened);
   }
   seen.write.reset();

@@ -10,8 +10,8 @@
 
 namespace agentrun::lifecycle {
 
-// The manager for a command that is nobody's runtime (sandbox): the one asked for; for an ordinary user to whom no cgroup
-// is delegated, his own systemd where he has one.
+// The manager for a command that is nobody's runtime (sandbox): the one asked for; for an ordinary user to whom no
+// cgroup is delegated, his own systemd where he has one.
 sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked);
 
 // The facts that hold for any container: caller, controllers, huge page sizes.

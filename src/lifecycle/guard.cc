@@ -43,8 +43,10 @@ Result<UniqueFd> enter_guard(const policy::Guard& guard) {
   const std::size_t count = TRY(count_containers());
   if (count >= static_cast<std::size_t>(*guard.containers)) {
     return refusal("create a container", "",
-                   "there are " + std::to_string(count) + ", and the host-wide guard (agentrun.json, /guard/containers) "
-                   "allows " + std::to_string(*guard.containers));
+                   "there are " + std::to_string(count) +
+                       ", and the host-wide guard (agentrun.json, /guard/containers) "
+                       "allows " +
+                       std::to_string(*guard.containers));
   }
   return lock;
 }

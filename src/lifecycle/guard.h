@@ -17,8 +17,8 @@ namespace agentrun::lifecycle {
 bool guard_holds(const policy::Guard& guard);
 
 // Room for one more container, of all roots that root's engines use. The returned lock is held by the caller until the
-// container's directory is there, so that of two at the same moment one sees the other; invalid where the guard does not
-// count. Error: there are as many as there may be.
+// container's directory is there, so that of two at the same moment one sees the other; invalid where the guard does
+// not count. Error: there are as many as there may be.
 Result<UniqueFd> enter_guard(const policy::Guard& guard);
 
 // Changes `request` so that the cgroup will be below agentrun.slice, and says so in `notes`.

@@ -39,8 +39,7 @@ class Making {
 Result<oci::Config> read_config(const CreateOptions& options);
 
 // `config` as read_config gave it, or of the caller's own making. By value: with a thousand mounts each copy is felt.
-Result<std::unique_ptr<Making>> make_container(const Global& global, const CreateOptions& options,
-                                               oci::Config config);
+Result<std::unique_ptr<Making>> make_container(const Global& global, const CreateOptions& options, oci::Config config);
 
 // The state for hooks and engines.
 oci::State hook_state(const Record& record, oci::Status status, pid_t pid);

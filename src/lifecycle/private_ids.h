@@ -26,8 +26,8 @@ std::optional<policy::PrivateIds> choose_private_ids(const std::vector<sandbox::
 // Pure. The line that would give ids to agentrun without meeting any other line: "agentrun:1073741824:16777216".
 std::string line_to_add(std::string_view subuid, std::string_view subgid);
 
-// Another name of /etc/subuid or /etc/subgid, as `text`, whose ids meet those of agentrun; empty: nobody. By newuidmap(1)
-// that user could signal the container's processes and own its files.
+// Another name of /etc/subuid or /etc/subgid, as `text`, whose ids meet those of agentrun; empty: nobody. By
+// newuidmap(1) that user could signal the container's processes and own its files.
 std::string shared_with(std::string_view text);
 
 // What a container could get; nothing is reserved. For `policy explain`.

@@ -74,9 +74,10 @@ Result<void> set_deadline(std::string_view name, const std::string& value, const
   return ok();
 }
 
-Result<void> set_memory(std::string_view name, const std::string& value, const Loosening& may,
-                        policy::Policy& policy) {
+Result<void> set_memory(std::string_view name, const std::string& value, const Loosening& may, policy::Policy& policy) {
   const std::int64_t wanted = TRY(parsed(name, text::parse_size(value)));
+  if (wanted < policy::kLeastMemory)
+    return rejected(name, "below " + text::print_size(policy::kLeastMemory) + " no program starts");
   return set_bound(name, policy.limits.memory, wanted, may.memory, text::print_size);
 }
 
@@ -177,7 +178,8 @@ Result<policy::Policy> choose_policy(const Global& global, const policy::Setting
     if (!global.policy.empty()) {
       // Passed over in silence, it would be a container that its owner believes under another policy.
       if (wanted->second == global.policy) return policy_of_flag(global);
-      return rejected(kPolicyAnnotation, "the engine's own --policy " + global.policy + " holds for all its containers");
+      return rejected(kPolicyAnnotation,
+                      "the engine's own --policy " + global.policy + " holds for all its containers");
     }
     const auto& names = settings.selectable;
     if (std::find(names.begin(), names.end(), wanted->second) == names.end()) {

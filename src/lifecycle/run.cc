@@ -42,8 +42,7 @@ void add_usage(const Record& record, const rusage& usage, Outcome& outcome) {
   if (metrics->memory_peak) outcome.memory_peak = static_cast<std::int64_t>(*metrics->memory_peak);
 }
 
-Result<std::unique_ptr<Making>> make_and_start(const Global& global, const RunOptions& options,
-                                               oci::Config config) {
+Result<std::unique_ptr<Making>> make_and_start(const Global& global, const RunOptions& options, oci::Config config) {
   auto making = TRY(make_container(global, options.create, std::move(config)));
   if (options.before_start) TRY(options.before_start(making->launched.pid));
   TRY(start_container(making->container, making->record, making->effective.config, making->effective.audit,

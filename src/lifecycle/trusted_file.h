@@ -19,8 +19,8 @@ enum class TrustedOwner {
 // another one there. `what` begins the error: "policy". Error code ENOENT: there is none.
 Result<std::string> read_trusted_file(const std::string& what, const std::string& path, TrustedOwner owner);
 
-// An executable that only the administrator can have put where it is: the same of file and directories, which are looked
-// at by the path as it is written. Links on the way are refused.
+// An executable that only the administrator can have put where it is: the same of file and directories, which are
+// looked at by the path as it is written. Links on the way are refused.
 Result<void> check_trusted_program(const std::string& what, const std::string& path);
 
 }  // namespace agentrun::lifecycle

@@ -1,8 +1,8 @@
 // config.json as types: OCI runtime specification 1.3.0, config.md and config-linux.md. Every field that Linux has is
 // here, in the specification's order and by its names; what a field means is said there, not here.
 //
-// A Config that `parse_config` returned is well-formed: numbers in range, enumerations known, ids 32 bits, paths without
-// NUL. No later code checks a string again.
+// A Config that `parse_config` returned is well-formed: numbers in range, enumerations known, ids 32 bits, paths
+// without NUL. No later code checks a string again.
 #pragma once
 
 #include <cstdint>
@@ -133,9 +133,9 @@ struct NetDevice {
 
 struct DeviceRule {
   bool allow = false;
-  char type = 'a';  // 'a' 'b' 'c'
+  char type = 'a';                           // 'a' 'b' 'c'
   std::optional<std::int64_t> major, minor;  // none: all
-  std::string access;  // of "rwm"
+  std::string access;                        // of "rwm"
 };
 
 struct MemoryResources {
@@ -146,9 +146,9 @@ struct MemoryResources {
 
 struct CpuResources {
   std::optional<std::uint64_t> shares;
-  std::optional<std::int64_t> quota;     // microseconds
-  std::optional<std::uint64_t> burst;    // microseconds
-  std::optional<std::uint64_t> period;   // microseconds
+  std::optional<std::int64_t> quota;    // microseconds
+  std::optional<std::uint64_t> burst;   // microseconds
+  std::optional<std::uint64_t> period;  // microseconds
   std::optional<std::int64_t> realtime_runtime;
   std::optional<std::uint64_t> realtime_period;
   std::string cpus, mems;

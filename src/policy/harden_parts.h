@@ -57,8 +57,8 @@ std::int64_t tmpfs_total(const oci::Config& config);  // bytes, after bound_tmpf
 // harden_io.cc: bounds of each disk. After it a list has one entry for a disk of the host at most.
 void harden_io(std::optional<oci::BlockIoResources>& io, Missing missing, const Context& context);
 
-// bind_source.cc: whether a bind of this source may be there at all, and if the policy lets it be written to. `engines`:
-// read-only, and a directory or file that the engine made for this very container.
+// bind_source.cc: whether a bind of this source may be there at all, and if the policy lets it be written to.
+// `engines`: read-only, and a directory or file that the engine made for this very container.
 enum class BindAccess { readonly, engines, writable };
 Result<BindAccess> judge_bind(const oci::Mount& mount, std::size_t index, const Context& context);
 

@@ -240,12 +240,12 @@ void harden_labels(oci::Process& process, const oci::Config* container, const Co
   }
   if (ours.profile.empty()) return;
   if (!context.facts.apparmor_loaded) {
-    context.log.note("AppArmor profile " + ours.profile + " is not loaded here: " + context.log.rule_name("/apparmor/profile") +
-                     " has no effect");
+    context.log.note("AppArmor profile " + ours.profile +
+                     " is not loaded here: " + context.log.rule_name("/apparmor/profile") + " has no effect");
     return;
   }
-  context.log.set(process.apparmor_profile, with_policy_profile(process.apparmor_profile, ours), "/process/apparmorProfile",
-                  "/apparmor/profile");
+  context.log.set(process.apparmor_profile, with_policy_profile(process.apparmor_profile, ours),
+                  "/process/apparmorProfile", "/apparmor/profile");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ std::string check_capability(const std::string& name) {
 }
 
 constexpr std::array<std::string_view, 12> kRequirements = {
-    "seccomp",     "namespaces", "apparmor",       "selinux",     "landlock", "cgroup.memory",
+    "seccomp",     "namespaces", "apparmor",       "selinux",     "landlock",  "cgroup.memory",
     "cgroup.pids", "cgroup.cpu", "cgroup.hugetlb", "cgroup.kill", "cgroup.io", "systemd",
 };
 
@@ -167,7 +167,7 @@ static Result<void> from_json(const JsonReader& in, IoLimits& out) {
 }
 
 static Result<void> from_json(const JsonReader& in, Limits& out) {
-  Size memory{out.memory, 512 << 10};  // below that no program starts
+  Size memory{out.memory, kLeastMemory};
   Cpus cpus{out.cpus};
   Count pids{out.pids, 1LL << 22};  // the kernel's own largest (PID_MAX_LIMIT)
   UnsignedSize nofile{out.nofile, 3};

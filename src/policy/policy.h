@@ -66,6 +66,9 @@ struct IoLimits {
   std::optional<std::int64_t> read_iops, write_iops;  // operations
 };
 
+// Below it no program starts.
+inline constexpr std::int64_t kLeastMemory = 512 << 10;  // bytes
+
 struct Limits {
   std::optional<std::int64_t> memory;  // bytes
   bool no_swap = false;

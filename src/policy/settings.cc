@@ -10,10 +10,10 @@ namespace {
 
 using oci::JsonReader;
 
-constexpr std::size_t kSizeLimit = 1u << 20;  // bytes of the file
+constexpr std::size_t kSizeLimit = 1u << 20;      // bytes of the file
+constexpr std::int64_t kLeastTotal = 16LL << 20;  // bytes of all containers: below that not one of them starts
 constexpr std::int64_t kMostContainers = 1'000'000;
-constexpr std::int64_t kMostPids = 1LL << 22;         // the kernel's own largest (PID_MAX_LIMIT)
-constexpr std::int64_t kLeastMemory = 16LL << 20;     // of all containers: below that not one of them starts
+constexpr std::int64_t kMostPids = 1LL << 22;  // the kernel's own largest (PID_MAX_LIMIT)
 
 std::string check_network(const std::string& mode) {
   return mode == "none" || mode == "config" ? std::string() : "expected \"none\" or \"config\"";
@@ -36,9 +36,10 @@ static Result<void> from_json(const JsonReader& in, Loosening& out) {
   TRY(in.read("network", network, check_network));
   out.network = network == "config";
   // "none" could be read as no bound at all, and would be none of the right to loosen.
-  const std::pair<const char*, bool> bounds[] = {
-      {"deadline", out.deadline.has_value()}, {"memory", out.memory.has_value()},
-      {"cpus", out.cpus.has_value()}, {"pids", out.pids.has_value()}};
+  const std::pair<const char*, bool> bounds[] = {{"deadline", out.deadline.has_value()},
+                                                 {"memory", out.memory.has_value()},
+                                                 {"cpus", out.cpus.has_value()},
+                                                 {"pids", out.pids.has_value()}};
   for (const auto& [key, has_bound] : bounds) {
     if (in.has(key) && !has_bound) return in.error_at(key, "expected a bound: callers need one");
   }
@@ -61,7 +62,7 @@ static Result<void> from_json(const JsonReader& in, RootSettings& out) {
 
 static Result<void> from_json(const JsonReader& in, Guard& out) {
   Count containers{out.containers, kMostContainers};
-  Size memory{out.memory, kLeastMemory};
+  Size memory{out.memory, kLeastTotal};
   Count pids{out.pids, kMostPids};
   TRY(in.read("containers", containers));
   TRY(in.read("memory", memory));

@@ -20,7 +20,7 @@ struct Loosening {
   std::optional<std::int64_t> memory;    // bytes
   std::optional<std::int64_t> cpus;      // milliCPU
   std::optional<std::int64_t> pids;
-  bool network = false;                                // org.agentrun.network may say "config"
+  bool network = false;                              // org.agentrun.network may say "config"
   std::optional<std::vector<std::string>> env_keep;  // globs of what .env.keep may name; nothing: all but secrets
 };
 

@@ -100,7 +100,8 @@ std::string check_path(const std::string& path) {
 std::string check_policy_name(const std::string& name) {
   constexpr std::size_t kMost = 64;
   const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
   };
   if (name.empty() || name.size() > kMost || name.front() == '.' || name.front() == '-' ||
       !std::all_of(name.begin(), name.end(), plain)) {

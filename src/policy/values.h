@@ -1,5 +1,5 @@
-// Inside policy/: the values that policies and agentrun.json share, each with its reader (oci/json_reader.h). A bound is a
-// text with a unit, or a number where the unit is clear, or "none".
+// Inside policy/: the values that policies and agentrun.json share, each with its reader (oci/json_reader.h). A bound
+// is a text with a unit, or a number where the unit is clear, or "none".
 #pragma once
 
 #include <cstdint>

@@ -33,11 +33,13 @@ struct LimitFile {
   std::string_view none;  // the text begins with it
 };
 constexpr LimitFile kLimitsV2[] = {
-    {"", "memory.max", "max"},   {"", "memory.high", "max"}, {"", "memory.swap.max", "max"}, {"", "pids.max", "max"},
-    {"", "cpu.max", "max"},      {"", "cpuset.cpus", ""},    {"", "io.max", ""},
+    {"", "memory.max", "max"}, {"", "memory.high", "max"}, {"", "memory.swap.max", "max"},
+    {"", "pids.max", "max"},   {"", "cpu.max", "max"},     {"", "cpuset.cpus", ""},
+    {"", "io.max", ""},
 };
-constexpr LimitFile kLimitsV1[] = {
-    {"memory", "memory.limit_in_bytes", "9223372036854"}, {"pids", "pids.max", "max"}, {"cpu", "cpu.cfs_quota_us", "-1"}};
+constexpr LimitFile kLimitsV1[] = {{"memory", "memory.limit_in_bytes", "9223372036854"},
+                                   {"pids", "pids.max", "max"},
+                                   {"cpu", "cpu.cfs_quota_us", "-1"}};
 
 bool has_limit(const std::string& directory, const LimitFile& limit) {
   const auto content = sys::read_file(directory + "/" + limit.file);
@@ -47,14 +49,17 @@ bool has_limit(const std::string& directory, const LimitFile& limit) {
 }
 
 Error would_lose(const std::string& asked, const std::string& directory, const char* file) {
-  return refusal("use the cgroup", asked,
-                 "the host-wide guard (agentrun.json, /guard) keeps containers below agentrun.slice, and there the limit "
-                 "of its parent would be lost: " + directory + "/" + file);
+  return refusal(
+      "use the cgroup", asked,
+      "the host-wide guard (agentrun.json, /guard) keeps containers below agentrun.slice, and there the limit "
+      "of its parent would be lost: " +
+          directory + "/" + file);
 }
 
 // `path` is a cgroup that will not be used after all: none of those above it may hold a limit that counts on it.
 Result<void> check_parents(const CgroupLayout& layout, const std::string& path, const std::string& asked) {
-  for (std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0; slash = path.rfind('/', slash - 1)) {
+  for (std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0;
+       slash = path.rfind('/', slash - 1)) {
     const std::string parent = path.substr(0, slash);
     if (layout.v2) {
       const std::string directory = layout.v2->mount + parent;

@@ -16,9 +16,9 @@ struct CgroupGuard {
   std::optional<std::int64_t> pids;
 };
 
-// The linux.cgroupsPath that puts the container below agentrun.slice: cgroupfs gets the asked path below it, systemd the
-// scope of the asked name in it. A place that is below it already stays. Errors: one of the asked cgroup's own parents
-// (a pod's) has limits, which would be lost; no cgroups (manager disabled); an ordinary user.
+// The linux.cgroupsPath that puts the container below agentrun.slice: cgroupfs gets the asked path below it, systemd
+// the scope of the asked name in it. A place that is below it already stays. Errors: one of the asked cgroup's own
+// parents (a pod's) has limits, which would be lost; no cgroups (manager disabled); an ordinary user.
 Result<std::string> guarded_path(CgroupManager manager, const std::string& cgroups_path, const std::string& id);
 
 // agentrun.slice, there, and with these limits, in every hierarchy. The slice stays when its last container goes.

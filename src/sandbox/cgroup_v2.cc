@@ -55,8 +55,8 @@ Error explain_hand_down(Error error, const std::string& parent, const std::strin
 Result<void> enable(const std::string& parent, const std::set<std::string>& wanted,
                     const std::set<std::string>& required) {
   if (wanted.empty()) return ok();
-  // With processes of its own the kernel lets only the threaded controllers (cpu, pids) down, and by that makes each child
-  // "domain invalid": no process could be in it (cgroup-v2.rst, "Threads"). The root alone may have both.
+  // With processes of its own the kernel lets only the threaded controllers (cpu, pids) down, and by that makes each
+  // child "domain invalid": no process could be in it (cgroup-v2.rst, "Threads"). The root alone may have both.
   if (has_file(parent, "cgroup.type") && TRY(has_processes(parent))) {
     for (const std::string& name : wanted) {
       if (required.contains(name)) return explain_hand_down(os_error(EBUSY, {}, {}), parent, name);

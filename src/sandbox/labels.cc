@@ -60,7 +60,8 @@ bool apparmor_profile_loaded(const std::string& profile) {
   if (!profiles) return false;
   for (const std::string_view line : text::split(*profiles, '\n')) {
     const std::size_t end = line.rfind(" (");
-    if (end != std::string_view::npos && (line.substr(0, end) == profile || line.substr(0, end) == with_slashes)) return true;
+    if (end != std::string_view::npos && (line.substr(0, end) == profile || line.substr(0, end) == with_slashes))
+      return true;
   }
   return false;
 }

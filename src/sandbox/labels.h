@@ -13,14 +13,14 @@
 
 namespace agentrun::sandbox {
 
-bool apparmor_enabled();  // the kernel enforces it
-bool apparmor_profile_loaded(const std::string& profile);  // ":namespace:profile" in a namespace
+bool apparmor_enabled();                                         // the kernel enforces it
+bool apparmor_profile_loaded(const std::string& profile);        // ":namespace:profile" in a namespace
 bool apparmor_profile_loaded(const policy::Apparmor& apparmor);  // as itself and as part of a stack
 bool selinux_enabled();
 
 // A profile in mode "unconfined" (Ubuntu's, for user namespaces) confines nothing, but gives this process a name other
-// than "unconfined": the profiles of engines then take no signal from it, and a container under one could not be stopped.
-// So root of the host leaves it; an ordinary user needs it.
+// than "unconfined": the profiles of engines then take no signal from it, and a container under one could not be
+// stopped. So root of the host leaves it; an ordinary user needs it.
 void leave_unconfined_profile();
 
 // Whether the modules of the process's labels are there: asked for by create and exec, before anything is made.

@@ -131,7 +131,8 @@ class Store {
     const int code = copied.error().code;
     if (code != EFBIG && code != ENOSPC) return std::move(copied).error();
     return refusal("make writable", path,
-                   "no overlay (" + why.message() + "), and its content is larger than what is copied instead: half of the writable store, " +
+                   "no overlay (" + why.message() +
+                       "), and its content is larger than what is copied instead: half of the writable store, " +
                        std::to_string(limits.bytes >> 10) + " KiB");
   }
 

@@ -1,8 +1,9 @@
 // libFuzzer: whatever the text is, the parsers of policies and of agentrun.json return; a policy that is taken is taken
-// again from its own print; and under it the laws of harden() hold for a generated config: nothing is loosened, and twice
-// is once.
+// again from its own print; and under it the laws of harden() hold for a generated config: nothing is loosened, and
+// twice is once.
 //
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -iquote src -iquote tests/unit/policy -iquote build/src
+//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -iquote src -iquote tests/unit/policy -iquote
+//   build/src
 //     tests/fuzz/fuzz_policy.cc tests/unit/policy/{generator,judge}.cc build/src/policy/builtin_data.cc src/policy/*.cc
 //     src/oci/*.cc src/base/{error,text}.cc -DAGENTRUN_VERSION='"fuzz"' -lboost_json -lboost_container -o fuzz-policy
 //   ./fuzz-policy -max_len=65536 CORPUS policies

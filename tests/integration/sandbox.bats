@@ -74,6 +74,12 @@ sandbox() { POLICY='' agentrun sandbox "$@" < /dev/null; }
   assert_status 139
 }
 
+@test "sandbox: a limit of memory in which nothing starts is refused with a reason" {
+  run sandbox --memory 100K -- true
+  assert_equal "$status" 125
+  assert_contains "sandbox --memory: below 512K no program starts"
+}
+
 @test "sandbox --memory" {
   run sandbox --memory 64M -- sh -c 'head -c 300m /dev/zero | tail > /dev/null; exit $?'
   assert_status 137

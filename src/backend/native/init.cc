@@ -219,8 +219,7 @@ Result<void> Init::wait_for_start() {
   // Of whatever is open, only this much may be seen by a process that shares our pid namespace while we wait.
   std::vector<int> keep = {socket_.get(), last_step_.program.get()};
   for (unsigned fd = 3; fd < 3 + request_.preserve_fds; ++fd) keep.push_back(static_cast<int>(fd));
-  for (const UniqueFd* fd :
-       {&procfs_, &request_.start_listener, &request_.seccomp_listener, &terminal_.master}) {
+  for (const UniqueFd* fd : {&procfs_, &request_.start_listener, &request_.seccomp_listener, &terminal_.master}) {
     if (fd->valid()) keep.push_back(fd->get());
   }
   std::vector<int> master;

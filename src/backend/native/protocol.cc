@@ -96,7 +96,9 @@ Result<Incoming> expect(int socket, Kind kind) {
   Incoming incoming = TRY(listen_to(socket));
   if (incoming.kind == kind) return incoming;
   if (incoming.kind == Kind::end) {
-    return refusal("container process", "", "it ended before the container was ready");
+    return refusal(
+        "container process", "",
+        "it was killed before the container was ready (limits of memory or processes that are too small do that)");
   }
   return refusal("container process", "", "unexpected message in its protocol");
 }

@@ -43,7 +43,8 @@ TEST_F(ProtocolTest, TheEndOfTheOtherSideIsAnErrorWhereAMessageIsExpected) {
   theirs_.reset();
   const auto heard = expect(ours_.get(), Kind::ready);
   ASSERT_FALSE(heard.has_value());
-  EXPECT_EQ(heard.error().reason, "it ended before the container was ready");
+  EXPECT_EQ(heard.error().reason,
+            "it was killed before the container was ready (limits of memory or processes that are too small do that)");
 }
 
 TEST_F(ProtocolTest, AMessageOutOfTurnIsRefused) {

@@ -150,7 +150,8 @@ class SettingsTest : public ResolveTest {
 
 TEST_F(SettingsTest, TheFirstThatSaysSomethingHolds) {
   settings(R"({"default": "team", "selectable": ["build", "team"],
-              "roots": {")" + root_ + R"(/x": {"default": "session"}}})");
+              "roots": {")" +
+           root_ + R"(/x": {"default": "session"}}})");
   policy_file("team", R"({"extends": "base", "limits": {"pids": 5}})");
   policy_file("base", R"({"limits": {"memory": "1G"}})");
   auto policy = resolve({});
@@ -169,11 +170,13 @@ TEST_F(SettingsTest, TheFirstThatSaysSomethingHolds) {
 }
 
 TEST_F(SettingsTest, OnlyWhatIsListedCanBeSelected) {
-  EXPECT_EQ(message({{"org.agentrun.policy", "strict"}}),
-            "read config.json /annotations/org.agentrun.policy: not a policy that callers may select here (there is none)");
+  EXPECT_EQ(
+      message({{"org.agentrun.policy", "strict"}}),
+      "read config.json /annotations/org.agentrun.policy: not a policy that callers may select here (there is none)");
   settings(R"({"selectable": ["build"]})");
-  for (const std::string& name : {std::string("oci"), std::string("../policies/x"), std::string("build\n"), std::string(),
-                                  std::string("build\0", 6), std::string(1 << 20, 'a'), std::string("BUILD")}) {
+  for (const std::string& name :
+       {std::string("oci"), std::string("../policies/x"), std::string("build\n"), std::string(),
+        std::string("build\0", 6), std::string(1 << 20, 'a'), std::string("BUILD")}) {
     const std::string text = message({{"org.agentrun.policy", name}});
     EXPECT_TRUE(text.starts_with("read config.json /annotations/org.agentrun.policy: ")) << text.substr(0, 200);
     EXPECT_LT(text.size(), 400u);
@@ -196,9 +199,10 @@ TEST_F(SettingsTest, AnnotationsLoosenUpToTheBound) {
   EXPECT_EQ(policy->limits.cpus, 1500);
   EXPECT_EQ(policy->limits.pids, 500);
   EXPECT_EQ(policy->network.mode, policy::NetworkMode::config);
-  EXPECT_EQ(message({{"org.agentrun.memory", "1025M"}}),
-            "read config.json /annotations/org.agentrun.memory: it would loosen the policy, which has 512M; callers may "
-            "go up to 1G");
+  EXPECT_EQ(
+      message({{"org.agentrun.memory", "1025M"}}),
+      "read config.json /annotations/org.agentrun.memory: it would loosen the policy, which has 512M; callers may "
+      "go up to 1G");
   EXPECT_NE(message({{"org.agentrun.env.keep", "HOME2"}}).find("not among those"), std::string::npos);
   EXPECT_NE(message({{"org.agentrun.env.keep", "CI_TOKEN"}}).find("looks like a secret"), std::string::npos);
   // A bound below the policy's own takes nothing away from it.

@@ -83,8 +83,9 @@ TEST(BuiltinPolicies, OthersAreStrictWithMoreRoom) {
 }
 
 TEST(PolicyFile, AnAllowlistIsRefusedUntilThereIsOne) {
-  EXPECT_NE(error_of(R"({"network": {"mode": "allowlist"}})").find("/network/mode: this version cannot let a container"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(R"({"network": {"mode": "allowlist"}})").find("/network/mode: this version cannot let a container"),
+      std::string::npos);
 }
 
 TEST(PolicyFile, DiskAndIoArePrintedAndReadBack) {
@@ -172,8 +173,7 @@ TEST(ParsePolicy, CirclesAndTowersEnd) {
 TEST(ParsePolicy, NamesTheFileThatIsWrong) {
   const std::string error = error_with(R"({"extends": "a"})", {{"a", R"({"limits": {"pids": -1}})"}});
   EXPECT_TRUE(error.starts_with("parse /p/a.json /limits/pids")) << error;
-  EXPECT_EQ(error_with(R"({"extends": "b"})", {}),
-            "parse /p/top.json /extends: policy b: there is none of that name");
+  EXPECT_EQ(error_with(R"({"extends": "b"})", {}), "parse /p/top.json /extends: policy b: there is none of that name");
   for (const char* name : {"../etc/x", "/etc/x", ".hidden", "-option", "a b", "", "a\\u0000b"}) {
     const std::string text = error_with(std::string(R"({"extends": ")") + name + "\"}", {});
     EXPECT_TRUE(text.find("/extends: ") != std::string::npos) << name << ": " << text;

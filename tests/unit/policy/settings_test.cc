@@ -115,8 +115,8 @@ TEST(SettingsSchema, HasTheKeysOfTheParser) {
   const auto schema = boost::json::parse(text.str());
   std::vector<std::string> sections;
   for (const auto& property : schema.at("properties").as_object()) sections.emplace_back(property.key());
-  EXPECT_EQ(sections, (std::vector<std::string>{"$schema", "description", "default", "selectable", "annotations", "hooks",
-                                                "roots", "guard"}));
+  EXPECT_EQ(sections, (std::vector<std::string>{"$schema", "description", "default", "selectable", "annotations",
+                                                "hooks", "roots", "guard"}));
   const auto keys_of = [&](const char* pointer) {
     std::vector<std::string> keys;
     for (const auto& property : schema.at_pointer(pointer).as_object()) keys.emplace_back(property.key());
