@@ -15,9 +15,9 @@
 #include "cli/commands.h"
 #include "cli/global_options.h"
 #include "cli/options.h"
-#include "lifecycle/owner.h"
 #include "lifecycle/supervisor.h"
 #include "sandbox/labels.h"
+#include "sys/process.h"
 
 namespace agentrun::cli {
 namespace {
@@ -47,7 +47,7 @@ Result<int> run(GlobalOptions& options) {
   for (const Command& command : commands()) {
     if (name != command.name) continue;
     if (command.touches_containers) {
-      if (lifecycle::is_host_root()) sandbox::leave_unconfined_profile();
+      if (sys::is_host_root()) sandbox::leave_unconfined_profile();
       // The third killer of what is overdue, should supervisor and systemd both have failed.
       lifecycle::sweep_root(options.global.root);
     }

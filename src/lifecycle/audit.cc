@@ -14,6 +14,7 @@
 #include "lifecycle/lock.h"
 #include "lifecycle/owner.h"
 #include "sys/file.h"
+#include "sys/process.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -82,7 +83,7 @@ Result<void> append(int log, const std::string& path, const std::string& line) {
 std::string audit_path() {
   const char* chosen = std::getenv("AGENTRUN_AUDIT_LOG");
   if (chosen != nullptr && chosen[0] == '/') return text::clean_path(chosen);
-  if (is_host_root()) return "/var/log/agentrun/audit.jsonl";
+  if (sys::is_host_root()) return "/var/log/agentrun/audit.jsonl";
   const char* state = std::getenv("XDG_STATE_HOME");
   if (state != nullptr && state[0] == '/') return text::clean_path(state) + "/agentrun/audit.jsonl";
   const std::string home = home_directory();

@@ -13,6 +13,7 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/cgroup_layout.h"
 #include "sandbox/cgroup_systemd.h"
+#include "sys/process.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -45,14 +46,14 @@ Finding controller(const char* name, bool is_there, bool needed) {
   if (is_there) return finding;
   finding.health = needed ? Health::missing : Health::limited;
   finding.detail = "cannot be had";
-  finding.remedy = is_host_root() ? std::string("a kernel with that controller, not turned off by cgroup_disable=")
-                                  : std::string(kForUsers);
+  finding.remedy = sys::is_host_root() ? std::string("a kernel with that controller, not turned off by cgroup_disable=")
+                                       : std::string(kForUsers);
   return finding;
 }
 
 Finding delegation(const sandbox::CgroupControllers& controllers) {
   Finding finding{"cgroup delegation", Health::ok, "root needs none", "", false};
-  if (is_host_root()) return finding;
+  if (sys::is_host_root()) return finding;
   finding.detail = "to uid " + std::to_string(caller_uid());
   if (!controllers.memory && !controllers.pids) {
     finding.health = Health::missing;

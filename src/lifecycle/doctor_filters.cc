@@ -1,5 +1,4 @@
 // doctor: seccomp, Landlock, AppArmor, SELinux.
-#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,7 +12,7 @@
 #include "lifecycle/seccomp_additions.h"
 #include "policy/policy.h"
 #include "sandbox/labels.h"
-#include "sys/file.h"
+#include "sys/landlock.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -36,10 +35,10 @@ Finding seccomp_finding() {
 
 Finding landlock_finding() {
   Finding finding{"landlock", Health::ok, "", "", false};
-  const long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  const int abi = sys::landlock_abi();
   if (abi > 0) {
     finding.detail = "ABI " + std::to_string(abi);
-    constexpr long kScopes = 6;
+    constexpr int kScopes = 6;
     if (abi >= kScopes) return finding;
     finding.health = Health::limited;
     finding.remedy = "Linux 6.12 has ABI 6, with scopes of signals and abstract sockets";

@@ -16,6 +16,7 @@
 #include "lifecycle/owner.h"
 #include "sandbox/rootless.h"
 #include "sys/file.h"
+#include "sys/process.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -60,7 +61,7 @@ Finding system_calls() {
     // Not to be tried in this process: close_range(-1, -1) would be valid.
     const int code = try_in_child([&call] { return syscall(call.number, -1, nullptr, -1, -1, 0) < 0 ? errno : 0; });
     const bool is_mount_call = std::strstr(call.name, "mount") != nullptr || call.number == SYS_fsopen;
-    const bool is_denied = code == EPERM && (!is_mount_call || is_host_root());
+    const bool is_denied = code == EPERM && (!is_mount_call || sys::is_host_root());
     std::string& list = code == ENOSYS || is_denied ? absent : present;
     list += (list.empty() ? "" : " ") + std::string(call.name);
   }
@@ -98,7 +99,7 @@ bool is_one(const char* path) {
 }
 
 Finding user_namespaces() {
-  Finding finding{"user namespaces", Health::ok, "can be made", "", !is_host_root()};
+  Finding finding{"user namespaces", Health::ok, "can be made", "", !sys::is_host_root()};
   const int code = try_in_child([] {
     if (unshare(CLONE_NEWUSER) != 0) return errno;
     // AppArmor's restriction lets the namespace be made and takes its capabilities away.
@@ -149,7 +150,7 @@ Finding subordinate_ids() {
   finding.detail = std::to_string(count) + " in /etc/subuid for uid " + std::to_string(uid);
   const bool has_tools = is_in_path("newuidmap") && is_in_path("newgidmap");
   if (!has_tools) finding.detail += ", no newuidmap(1)";
-  if (is_host_root()) {
+  if (sys::is_host_root()) {
     finding.detail += "; root does not need them";
   } else if (count == 0 || !has_tools) {
     finding.health = Health::limited;

@@ -14,7 +14,6 @@
 
 #include "base/text.h"
 #include "lifecycle/doctor.h"
-#include "lifecycle/owner.h"
 #include "sandbox/rootless.h"
 #include "sys/file.h"
 #include "sys/mount.h"
@@ -68,7 +67,7 @@ Finding tmpfs_finding() {
 }
 
 Finding overlay_finding() {
-  const std::string where = is_host_root() ? "" : " in a user namespace";
+  const std::string where = sys::is_host_root() ? "" : " in a user namespace";
   Finding finding{"overlay", Health::ok, "can be mounted" + where, "", true};
   const int code = try_in_child([] {
     const int entered = enter_scratch();
@@ -126,7 +125,7 @@ int idmap(const char* path) {
 
 Finding idmap_finding() {
   Finding finding{"idmapped mounts", Health::ok, "", "", false};
-  if (!is_host_root()) {
+  if (!sys::is_host_root()) {
     finding.detail = "root alone can make them";
     return finding;
   }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.h"
@@ -21,58 +23,51 @@ namespace {
 using oci::JsonWriter;
 using Number = std::optional<std::uint64_t>;
 
-void number(JsonWriter& out, const char* name, const Number& value) {
-  if (value) out.member(name, *value);
-}
+Number nanoseconds(const Number& microseconds) { return microseconds ? Number(*microseconds * 1000) : Number(); }
 
-void nanoseconds(JsonWriter& out, const char* name, const Number& microseconds) {
-  if (microseconds) out.member(name, *microseconds * 1000);
+// An object; a number that the kernel does not have is left out.
+void section(JsonWriter& out, std::string_view name,
+             std::initializer_list<std::pair<std::string_view, Number>> members) {
+  out.key(name);
+  out.begin_object();
+  for (const auto& [key, value] : members) {
+    if (value) out.member(key, *value);
+  }
+  out.end_object();
 }
 
 void print_cpu(JsonWriter& out, const sandbox::CgroupMetrics& metrics) {
   out.key("cpu");
   out.begin_object();
-  out.key("usage");
-  out.begin_object();
-  nanoseconds(out, "total", metrics.cpu_usage_us);
-  nanoseconds(out, "kernel", metrics.cpu_system_us);
-  nanoseconds(out, "user", metrics.cpu_user_us);
-  out.end_object();
-  out.key("throttling");
-  out.begin_object();
-  number(out, "periods", metrics.periods);
-  number(out, "throttledPeriods", metrics.throttled_periods);
-  nanoseconds(out, "throttledTime", metrics.throttled_us);
-  out.end_object();
+  section(out, "usage",
+          {{"total", nanoseconds(metrics.cpu_usage_us)},
+           {"kernel", nanoseconds(metrics.cpu_system_us)},
+           {"user", nanoseconds(metrics.cpu_user_us)}});
+  section(out, "throttling",
+          {{"periods", metrics.periods},
+           {"throttledPeriods", metrics.throttled_periods},
+           {"throttledTime", nanoseconds(metrics.throttled_us)}});
   out.end_object();
 }
 
 void print_memory(JsonWriter& out, const sandbox::CgroupMetrics& metrics) {
   out.key("memory");
   out.begin_object();
-  number(out, "cache", metrics.memory_file);
-  out.key("usage");
-  out.begin_object();
-  number(out, "limit", metrics.memory_limit);
-  number(out, "usage", metrics.memory_current);
-  number(out, "max", metrics.memory_peak);
-  number(out, "failcnt", metrics.memory_limit_hits);
-  out.end_object();
-  out.key("swap");
-  out.begin_object();
-  number(out, "limit", metrics.swap_limit);
-  number(out, "usage", metrics.swap_current);
-  out.end_object();
-  out.key("raw");
-  out.begin_object();
-  number(out, "anon", metrics.memory_anon);
-  number(out, "file", metrics.memory_file);
-  number(out, "inactive_file", metrics.memory_inactive_file);
-  number(out, "pgfault", metrics.page_faults);
-  number(out, "pgmajfault", metrics.major_page_faults);
-  number(out, "oom", metrics.oom_events);
-  number(out, "oom_kill", metrics.oom_kills);
-  out.end_object();
+  if (metrics.memory_file) out.member("cache", *metrics.memory_file);
+  section(out, "usage",
+          {{"limit", metrics.memory_limit},
+           {"usage", metrics.memory_current},
+           {"max", metrics.memory_peak},
+           {"failcnt", metrics.memory_limit_hits}});
+  section(out, "swap", {{"limit", metrics.swap_limit}, {"usage", metrics.swap_current}});
+  section(out, "raw",
+          {{"anon", metrics.memory_anon},
+           {"file", metrics.memory_file},
+           {"inactive_file", metrics.memory_inactive_file},
+           {"pgfault", metrics.page_faults},
+           {"pgmajfault", metrics.major_page_faults},
+           {"oom", metrics.oom_events},
+           {"oom_kill", metrics.oom_kills}});
   out.end_object();
 }
 
@@ -109,12 +104,7 @@ void print_hugetlb(JsonWriter& out, const std::vector<sandbox::HugepageMetrics>&
   out.key("hugetlb");
   out.begin_object();
   for (const auto& page : pages) {
-    out.key(page.page_size);
-    out.begin_object();
-    number(out, "usage", page.usage);
-    number(out, "max", page.peak);
-    number(out, "failcnt", page.refused);
-    out.end_object();
+    section(out, page.page_size, {{"usage", page.usage}, {"max", page.peak}, {"failcnt", page.refused}});
   }
   out.end_object();
 }
@@ -128,11 +118,7 @@ std::string stats_line(const std::string& id, const sandbox::CgroupMetrics& metr
   out.begin_object();
   print_cpu(out, metrics);
   print_memory(out, metrics);
-  out.key("pids");
-  out.begin_object();
-  number(out, "current", metrics.pids_current);
-  number(out, "limit", metrics.pids_limit);
-  out.end_object();
+  section(out, "pids", {{"current", metrics.pids_current}, {"limit", metrics.pids_limit}});
   print_io(out, metrics.io);
   print_hugetlb(out, metrics.hugepages);
   out.end_object();

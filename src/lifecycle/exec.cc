@@ -27,6 +27,7 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/identity.h"
 #include "sandbox/labels.h"
+#include "sandbox/last_step.h"
 #include "sys/file.h"
 #include "sys/landlock.h"
 #include "sys/process.h"
@@ -164,7 +165,7 @@ class Executor {
     landlock_ = TRY(policy::landlock_for_exec(config_, policy_, facts));
     if (landlock_) request_.landlock = &*landlock_;
     request_.rootfs = record_.rootfs;
-    request_.programs = TRY(filters_for(store_, config_.linux, filters_));
+    request_.programs = TRY(sandbox::seal_programs(TRY(filters_for(store_, config_.linux, filters_))));
     TRY(connect_agent());
     request_.place = [this](pid_t pid) { return place(pid); };
     auto joined = native::join(request_);

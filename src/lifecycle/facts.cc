@@ -15,6 +15,7 @@
 #include "sandbox/namespaces.h"
 #include "sys/file.h"
 #include "sys/landlock.h"
+#include "sys/process.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -58,7 +59,7 @@ std::vector<policy::Disk> find_disks() {
 
 std::string find_disk_missing(const policy::Workdir& workdir) {
   if (!workdir.writable || workdir.backing == policy::Backing::memory) return {};
-  if (!is_host_root()) return "an ordinary user cannot have a disk made for him";
+  if (!sys::is_host_root()) return "an ordinary user cannot have a disk made for him";
   return sandbox::disk_store_missing(workdir.directory, workdir.size.value_or(0));
 }
 
@@ -80,7 +81,7 @@ UserDirectories user_directories() {
 }  // namespace
 
 sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked) {
-  if (asked != sandbox::CgroupManager::cgroupfs || is_host_root()) return asked;
+  if (asked != sandbox::CgroupManager::cgroupfs || sys::is_host_root()) return asked;
   const auto controllers = sandbox::available_controllers(asked);
   if (controllers && controllers->memory && controllers->pids) return asked;
   const std::string run = directory_from("XDG_RUNTIME_DIR");
@@ -91,7 +92,7 @@ sandbox::CgroupManager manager_for_caller(sandbox::CgroupManager asked) {
 
 policy::Facts host_facts(sandbox::CgroupManager manager, const std::string& cgroups_path) {
   policy::Facts facts;
-  facts.as_root = is_host_root();
+  facts.as_root = sys::is_host_root();
   facts.cgroup_memory = facts.cgroup_pids = facts.cgroup_cpu = facts.cgroup_hugetlb = false;
   facts.cgroup_kill = facts.cgroup_io = false;
   // No hierarchy at all is no controller: a policy that requires one refuses, one that does not goes on.
@@ -140,7 +141,7 @@ Result<policy::Facts> gather_facts(const Global& global, const oci::Config& conf
   facts.bundle = bundle;
   for (const auto& [index, source] : sources) facts.sources.emplace_hint(facts.sources.end(), index, source.facts);
   const UserDirectories user = user_directories();
-  facts.trusted_sources = engine_stores(is_host_root() ? nullptr : &user);
+  facts.trusted_sources = engine_stores(sys::is_host_root() ? nullptr : &user);
   const policy::IoLimits& io = policy.limits.io;
   if (io.read_bps || io.write_bps || io.read_iops || io.write_iops) facts.disks = find_disks();
   facts.disk_missing = find_disk_missing(policy.workdir);

@@ -5,9 +5,9 @@
 #include <cerrno>
 
 #include "lifecycle/lock.h"
-#include "lifecycle/owner.h"
 #include "lifecycle/store.h"
 #include "sys/file.h"
+#include "sys/process.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -28,11 +28,11 @@ Result<std::size_t> count_containers() {
 
 }  // namespace
 
-bool guard_holds(const policy::Guard& guard) { return guard.any() && !(guard.exempt_users && !is_host_root()); }
+bool guard_holds(const policy::Guard& guard) { return guard.any() && !(guard.exempt_users && !sys::is_host_root()); }
 
 Result<UniqueFd> enter_guard(const policy::Guard& guard) {
   if (!guard_holds(guard) || !guard.containers) return UniqueFd();
-  if (!is_host_root()) {
+  if (!sys::is_host_root()) {
     return refusal("count the containers", "",
                    "the host-wide guard (agentrun.json, /guard) cannot count an ordinary user's: it has to say "
                    "exempt_users for them to run");

@@ -6,11 +6,11 @@
 #include <cerrno>
 
 #include "base/text.h"
-#include "lifecycle/owner.h"
 #include "lifecycle/store.h"
 #include "lifecycle/trusted_file.h"
 #include "policy/values.h"
 #include "sys/file.h"
+#include "sys/process.h"
 
 namespace agentrun::lifecycle {
 namespace {
@@ -29,7 +29,7 @@ std::string policy_directory(const Global& global) {
 std::string settings_path(const Global& global) { return global.config.empty() ? kDefaultFile : global.config; }
 
 Result<policy::Settings> load_settings(const Global& global) {
-  if (!global.config.empty() && !is_host_root()) {
+  if (!global.config.empty() && !sys::is_host_root()) {
     return refusal("--config", global.config, "only root chooses another file than " + std::string(kDefaultFile));
   }
   const std::string path = settings_path(global);

@@ -35,12 +35,14 @@
 #include "sandbox/disk_store.h"
 #include "sandbox/identity.h"
 #include "sandbox/labels.h"
+#include "sandbox/last_step.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/net_devices.h"
 #include "sandbox/private_root.h"
 #include "sandbox/rootless.h"
 #include "sandbox/sysctl.h"
 #include "sys/file.h"
+#include "sys/process.h"
 #include "sys/socket.h"
 
 namespace agentrun::lifecycle {
@@ -221,7 +223,7 @@ Record new_record(const CreateOptions& options, const Plan& plan) {
   record.bundle = plan.bundle;
   record.rootfs = plan.rootfs_path;
   record.created = clock::rfc3339_now();
-  record.owner = is_host_root() ? "root" : std::to_string(caller_uid());
+  record.owner = sys::is_host_root() ? "root" : std::to_string(caller_uid());
   record.annotations = plan.effective.config.annotations;
   record.policy = plan.effective.policy;
   record.audit = plan.effective.audit;
@@ -356,7 +358,9 @@ class Maker {
       }
       return move_net_devices(pid);
     };
-    request.parent.programs = [this] { return filters_for(store_, plan_.effective.config.linux, plan_.filters); };
+    request.parent.programs = [this]() -> Result<UniqueFd> {
+      return sandbox::seal_programs(TRY(filters_for(store_, plan_.effective.config.linux, plan_.filters)));
+    };
     request.parent.meanwhile = [this](pid_t pid) { return meanwhile(pid); };
     const oci::Hooks& hooks = plan_.effective.config.hooks;
     if (!hooks.prestart.empty() || !hooks.create_runtime.empty()) {

@@ -7,29 +7,17 @@
 
 #include "base/text.h"
 #include "sys/file.h"
+#include "sys/process.h"
 
 namespace agentrun::lifecycle {
 namespace {
-
-constexpr std::uint64_t kAllIds = 4294967295;  // the initial namespace maps all of them in one line
 
 std::string own_uid_map() {
   auto map = sys::read_file("/proc/self/uid_map");
   return map ? std::move(*map) : std::string();
 }
 
-bool initial_user_namespace() {
-  static const bool initial = [] {
-    const std::string map = own_uid_map();
-    const auto words = text::split_words(map);
-    return words.size() == 3 && words[0] == "0" && words[1] == "0" && text::parse_unsigned(words[2]) == kAllIds;
-  }();
-  return initial;
-}
-
 }  // namespace
-
-bool is_host_root() { return geteuid() == 0 && initial_user_namespace(); }
 
 std::optional<uid_t> outer_uid(std::string_view uid_map, uid_t uid) {
   for (const std::string_view line : text::split(uid_map, '\n')) {
@@ -46,6 +34,7 @@ std::optional<uid_t> outer_uid(std::string_view uid_map, uid_t uid) {
 uid_t caller_uid() { return outer_uid(own_uid_map(), geteuid()).value_or(geteuid()); }
 
 Result<bool> is_administrators(const std::string& real_path, uid_t owner) {
+  if (sys::in_initial_user_namespace()) return owner == 0;
   constexpr uid_t kUnmapped = 65534;  // /proc/sys/kernel/overflowuid
   const auto outer = outer_uid(TRY(sys::read_file("/proc/self/uid_map")), owner);
   if (outer == uid_t{0}) return true;

@@ -11,9 +11,6 @@
 
 namespace agentrun::lifecycle {
 
-// Effective uid 0 of the initial user namespace.
-bool is_host_root();
-
 // The uid that the caller's effective uid has in the parent of its user namespace (user_namespaces(7), uid_map), from
 // the text of /proc/self/uid_map. None where the text does not map it.
 std::optional<uid_t> outer_uid(std::string_view uid_map, uid_t uid);

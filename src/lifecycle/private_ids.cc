@@ -32,8 +32,8 @@ constexpr std::uint32_t kSize = 65536;
 constexpr std::uint32_t kFirstOfHost = 65536;  // below: users, system users, and what distributions set aside
 constexpr uid_t kNobodysUid = static_cast<uid_t>(-1);
 
-bool meet(std::uint64_t start, std::uint64_t other, std::uint64_t size) {
-  return start < other + size && other < start + kSize;
+bool meet(std::uint64_t a, std::uint64_t a_size, std::uint64_t b, std::uint64_t b_size) {
+  return a < b + b_size && b < a + a_size;
 }
 
 // `part`: the uid or the gid of a range that is taken.
@@ -42,8 +42,9 @@ std::optional<std::uint32_t> first_free(const std::vector<IdRange>& ranges, cons
   for (const IdRange& range : ranges) {
     const std::uint64_t end = std::uint64_t{range.start} + range.count;
     for (std::uint64_t start = std::max(range.start, kFirstOfHost); start + kSize <= end; start += kSize) {
-      const bool free = std::none_of(taken.begin(), taken.end(),
-                                     [&](const PrivateIds& other) { return meet(start, other.*part, other.size); });
+      const bool free = std::none_of(taken.begin(), taken.end(), [&](const PrivateIds& other) {
+        return meet(start, kSize, other.*part, other.size);
+      });
       if (free) return static_cast<std::uint32_t>(start);
     }
   }
@@ -237,10 +238,7 @@ std::string shared_with(std::string_view text) {
     if (name.empty() || name == kOwner) continue;
     for (const IdRange& other : sandbox::subordinate_ranges(line, name, kNobodysUid)) {
       for (const IdRange& range : own) {
-        if (std::uint64_t{range.start} < std::uint64_t{other.start} + other.count &&
-            std::uint64_t{other.start} < std::uint64_t{range.start} + range.count) {
-          return name;
-        }
+        if (meet(range.start, range.count, other.start, other.count)) return name;
       }
     }
   }
@@ -259,7 +257,7 @@ std::string line_to_add(std::string_view subuid, std::string_view subgid) {
         if (fields.size() != 3) continue;
         const auto first = text::parse_unsigned(fields[1]), count = text::parse_unsigned(fields[2]);
         if (!first || !count || *first > 0xFFFFFFFFu || *count > 0xFFFFFFFFu) continue;
-        if (*first >= start + kCount || *first + *count <= start) continue;
+        if (!meet(start, kCount, *first, *count)) continue;
         start = (*first + *count + kSize - 1) / kSize * kSize;
         moved = true;
       }

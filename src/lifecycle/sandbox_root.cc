@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "lifecycle/owner.h"
 #include "lifecycle/sandbox_etc.h"
 #include "sandbox/mount_target.h"
 #include "sys/file.h"
@@ -35,7 +34,7 @@ Result<void> write_own_map(const char* file, std::uint32_t id) {
 // MS_SLAVE and not MS_PRIVATE: what the host unmounts meanwhile goes away here too, so that no disk stays busy.
 Result<void> enter_private_namespace() {
   const std::uint32_t uid = geteuid(), gid = getegid();
-  const bool ordinary = !is_host_root();
+  const bool ordinary = !sys::is_host_root();
   if (unshare(CLONE_NEWNS | (ordinary ? CLONE_NEWUSER : 0)) != 0) {
     return errno_error("unshare", ordinary ? "user and mount namespace" : "mount namespace");
   }
@@ -175,7 +174,7 @@ Result<void> show_given_root(const SandboxOptions& options, int root, const Sand
 
 Result<SandboxHost> build_sandbox_root(const SandboxOptions& options, const std::string& mount_point) {
   SandboxHost host;
-  host.user_namespace = !is_host_root();
+  host.user_namespace = !sys::is_host_root();
   host.uid = host.user_namespace ? geteuid() : TRY(random_user());
   host.gid = host.user_namespace ? getegid() : host.uid;
   host.rootfs = mount_point + "/rootfs";

@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "lifecycle/owner.h"
+#include "lifecycle/trusted_file.h"
 #include "oci/json_reader.h"
 #include "sys/file.h"
 
@@ -125,15 +125,6 @@ static Result<void> from_json(const JsonReader& in, SeccompAddition& out) {
 
 namespace {
 
-// Root's, and nobody else can write to it.
-Result<void> check_owner(int fd, const struct stat& status, const std::string& path) {
-  if (status.st_uid != 0 && !TRY(is_administrators(TRY(sys::path_of(fd)), status.st_uid))) {
-    return refusal("seccomp addition", path, "owned by uid " + std::to_string(status.st_uid));
-  }
-  if ((status.st_mode & 022) != 0) return refusal("seccomp addition", path, "others can write to it");
-  return ok();
-}
-
 Result<SeccompAddition> read_addition(int directory, const std::string& name, const std::string& path) {
   // O_NONBLOCK: a FIFO would hold us for ever.
   auto opened = sys::open_at(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -142,7 +133,7 @@ Result<SeccompAddition> read_addition(int directory, const std::string& name, co
   const UniqueFd file = *std::move(opened);
   const struct stat status = TRY(sys::stat_fd(file.get(), path));
   if (!S_ISREG(status.st_mode)) return refusal("seccomp addition", path, "not a regular file");
-  TRY(check_owner(file.get(), status, path));
+  TRY(check_administrators("seccomp addition", path, TRY(sys::path_of(file.get())), status));
   return parse_seccomp_addition(TRY(sys::read_fd(file.get(), path, kFileSizeLimit)), path);
 }
 
@@ -176,7 +167,8 @@ Result<std::vector<SeccompAddition>> read_seccomp_additions(const std::string& d
   auto opened = sys::open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!opened && opened.error().code == ENOENT) return additions;
   const UniqueFd fd = TRY(std::move(opened));
-  TRY(check_owner(fd.get(), TRY(sys::stat_fd(fd.get(), directory)), directory));
+  const struct stat status = TRY(sys::stat_fd(fd.get(), directory));
+  TRY(check_administrators("seccomp addition", directory, TRY(sys::path_of(fd.get())), status));
   std::vector<std::string> names = TRY(sys::list_directory(fd.get(), "."));
   std::erase_if(names, [](const std::string& name) { return name.starts_with('.') || !name.ends_with(".json"); });
   if (names.size() > kMostFiles) return refusal("seccomp additions", directory, "more than 256 files");

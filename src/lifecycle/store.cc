@@ -14,9 +14,9 @@
 
 #include "base/text.h"
 #include "lifecycle/lock.h"
-#include "lifecycle/owner.h"
 #include "lifecycle/store_names.h"
 #include "sys/file.h"
+#include "sys/process.h"
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1U
@@ -172,7 +172,7 @@ std::string default_root() {
   // Root of the host has one place, whatever its environment: Podman's systemd units and a shell must see the same
   // containers. In a user namespace root is an ordinary user (rootless engines).
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (!is_host_root() && runtime != nullptr && runtime[0] == '/') return text::clean_path(runtime) + "/agentrun";
+  if (!sys::is_host_root() && runtime != nullptr && runtime[0] == '/') return text::clean_path(runtime) + "/agentrun";
   return "/run/agentrun";
 }
 
@@ -182,7 +182,7 @@ Result<Store> Store::open(const std::string& root) {
   store.root_ = TRY(open_root(wanted));
   store.path_ = TRY(sys::path_of(store.root_.get()));
   const auto registered = register_root(store.path_);
-  if (!registered && is_host_root()) return registered.error();
+  if (!registered && sys::is_host_root()) return registered.error();
   return store;
 }
 

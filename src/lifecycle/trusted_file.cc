@@ -35,7 +35,20 @@ Result<void> check_directories(const std::string& what, const std::string& path,
   return ok();
 }
 
+Result<void> check_not_shared(const std::string& what, const std::string& path, const struct stat& status) {
+  if ((status.st_mode & 022) != 0) return refusal(what, path, "others can write to it");
+  return ok();
+}
+
 }  // namespace
+
+Result<void> check_administrators(const std::string& what, const std::string& path, const std::string& real_path,
+                                  const struct stat& status) {
+  if (!TRY(is_administrators(real_path, status.st_uid))) {
+    return refusal(what, path, "owned by uid " + std::to_string(status.st_uid));
+  }
+  return check_not_shared(what, path, status);
+}
 
 Result<std::string> read_trusted_file(const std::string& what, const std::string& path, TrustedOwner owner) {
   // O_NONBLOCK: a FIFO would hold us for ever.
@@ -46,10 +59,7 @@ Result<std::string> read_trusted_file(const std::string& what, const std::string
   if (!S_ISREG(status.st_mode)) return refusal(what, path, "not a regular file");
   const std::string real_path = TRY(sys::path_of(file.get()));
   const bool callers = owner == TrustedOwner::caller && status.st_uid == geteuid();
-  if (!callers && !TRY(is_administrators(real_path, status.st_uid))) {
-    return refusal(what, path, "owned by uid " + std::to_string(status.st_uid));
-  }
-  if ((status.st_mode & 022) != 0) return refusal(what, path, "others can write to it");
+  TRY(callers ? check_not_shared(what, path, status) : check_administrators(what, path, real_path, status));
   if (owner == TrustedOwner::administrator) TRY(check_directories(what, path, real_path));
   return sys::read_fd(file.get(), path, kSizeLimit);
 }
@@ -60,10 +70,7 @@ Result<void> check_trusted_program(const std::string& what, const std::string& p
   if (!opened) return os_error(opened.error().code, what, path);
   const struct stat status = TRY(sys::stat_fd(opened->get(), path));
   if (!S_ISREG(status.st_mode)) return refusal(what, path, "not a regular file");
-  if (!TRY(is_administrators(path, status.st_uid))) {
-    return refusal(what, path, "owned by uid " + std::to_string(status.st_uid));
-  }
-  if ((status.st_mode & 022) != 0) return refusal(what, path, "others can write to it");
+  TRY(check_administrators(what, path, path, status));
   return check_directories(what, path, path);
 }
 

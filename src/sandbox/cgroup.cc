@@ -21,6 +21,7 @@
 #include "sandbox/cgroup_v1.h"
 #include "sandbox/cgroup_v2.h"
 #include "sys/file.h"
+#include "sys/process.h"
 
 namespace agentrun::sandbox {
 namespace {
@@ -62,8 +63,8 @@ Result<void> check_unused(const CgroupLocation& location) {
 
 Result<CgroupLocation> plan_cgroupfs(const CgroupRequest& request, const CgroupLayout& layout) {
   CgroupLocation location;
-  const auto found = is_host_root() ? std::optional(TRY(cgroupfs_path(request.cgroups_path, request.id)))
-                                    : TRY(path_for_user(layout, request.cgroups_path, request.id));
+  const auto found = sys::is_host_root() ? std::optional(TRY(cgroupfs_path(request.cgroups_path, request.id)))
+                                         : TRY(path_for_user(layout, request.cgroups_path, request.id));
   // A user to whom nothing is delegated gets no cgroup, as with crun; create refuses limits then.
   if (!found) {
     location.manager = CgroupManager::disabled;
@@ -137,7 +138,7 @@ Result<void> change_limits(const CgroupLocation& location, const oci::Resources&
 // In a user namespace mknod(2) makes no device, and the kernel would not take the program from us: nodes come in by
 // bind mounts only, with the user's own rights.
 Result<void> write_device_rules(const CgroupLocation& location, const std::vector<oci::DeviceRule>& rules) {
-  if (!is_host_root()) return ok();
+  if (!sys::is_host_root()) return ok();
   const std::string v1 = v1_directory(location, "devices");
   if (v1.empty() && location.v2.empty()) {
     return refusal("limit devices in", main_directory(location),
@@ -156,10 +157,11 @@ Result<void> check_no_limits(const oci::Resources* resources) {
   const std::set<std::string> asked = asked_controllers(*resources);
   if (asked.empty()) return ok();
   return refusal("set limits without cgroups", *asked.begin(),
-                 is_host_root() ? "the cgroup manager is \"disabled\""
-                                : "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: "
-                                  "call with --systemd-cgroup where systemd has a manager for this user (loginctl "
-                                  "enable-linger), or have a cgroup v2 directory delegated");
+                 sys::is_host_root()
+                     ? "the cgroup manager is \"disabled\""
+                     : "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: "
+                       "call with --systemd-cgroup where systemd has a manager for this user (loginctl "
+                       "enable-linger), or have a cgroup v2 directory delegated");
 }
 
 // ---- making
@@ -258,9 +260,9 @@ Result<CgroupControllers> available_controllers(CgroupManager manager, const std
   const CgroupLayout layout = TRY(find_layout());
   // A user gets what was delegated to him: to his systemd, else to the place.
   std::optional<std::string> place = "";
-  if (!is_host_root() && manager == CgroupManager::systemd) {
+  if (!sys::is_host_root() && manager == CgroupManager::systemd) {
     place = user_manager_path(layout);
-  } else if (!is_host_root()) {
+  } else if (!sys::is_host_root()) {
     place = TRY(path_for_user(layout, cgroups_path, "any"));
     if (!place) return controllers;
   }

@@ -16,6 +16,7 @@
 #include "sandbox/cgroup_v2.h"
 #include "sandbox/systemd_unit.h"
 #include "sys/file.h"
+#include "sys/process.h"
 
 namespace agentrun::sandbox {
 namespace {
@@ -174,7 +175,7 @@ Result<void> ask_systemd(const CgroupLayout& layout, const CgroupGuard& guard) {
 }  // namespace
 
 Result<std::string> guarded_path(CgroupManager manager, const std::string& cgroups_path, const std::string& id) {
-  if (!is_host_root()) {
+  if (!sys::is_host_root()) {
     return refusal("bound all containers", "",
                    "the host-wide guard (agentrun.json, /guard) cannot hold an ordinary user's containers: it has to "
                    "say exempt_users for them to run");

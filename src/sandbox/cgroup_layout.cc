@@ -169,13 +169,6 @@ Result<CgroupLayout> find_layout() {
   return layout;
 }
 
-bool is_host_root() {
-  if (geteuid() != 0) return false;
-  const auto map = sys::read_file("/proc/self/uid_map");
-  if (!map) return false;
-  return text::split_words(*map) == std::vector<std::string_view>{"0", "0", "4294967295"};
-}
-
 Result<std::string> cgroupfs_path(const std::string& cgroups_path, const std::string& id) {
   const std::string path = cgroups_path.empty() ? "/agentrun/" + id : cgroups_path;
   std::string clean;

@@ -36,10 +36,6 @@ CgroupLayout parse_layout(std::string_view mountinfo, std::string_view self_cgro
 // Of this process. Errors: no hierarchy at all.
 Result<CgroupLayout> find_layout();
 
-// True where we are root of the host: uid 0 in the initial user namespace. Only then the kernel lets us load a device
-// program, and only then a container could make device nodes.
-bool is_host_root();
-
 // linux.cgroupsPath for cgroupfs, cleaned: "/a/b". A relative one is taken from the root too: the same value always
 // means the same place, which the specification asks for. Refused: "..", "." and the root itself, whose removal or
 // killing would be the host's.

@@ -19,6 +19,7 @@
 #include "sandbox/cgroup_tree.h"
 #include "sandbox/systemd_unit.h"
 #include "sys/file.h"
+#include "sys/process.h"
 #include "sys/socket.h"
 
 namespace agentrun::sandbox {
@@ -38,7 +39,7 @@ std::unique_ptr<SystemdHelper>& prepared() {
   return helper;
 }
 
-bool is_user_manager() { return !is_host_root(); }
+bool is_user_manager() { return !sys::is_host_root(); }
 
 // The uid of the user's manager as the host counts it: in a user namespace (podman unshare) we are 0 and it is not.
 uid_t manager_uid() {

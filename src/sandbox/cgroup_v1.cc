@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "sandbox/cgroup_common.h"
 #include "sandbox/cgroup_file.h"
 #include "sandbox/cgroup_limits.h"
 #include "sys/file.h"
@@ -154,28 +155,6 @@ Result<void> limit_blkio(const std::string& directory, const oci::BlockIoResourc
   return throttle("blkio.throttle.write_iops_device", io.write_iops);
 }
 
-Result<void> limit_hugetlb(const std::string& directory, const std::vector<oci::HugepageLimit>& pages) {
-  for (const oci::HugepageLimit& page : pages) {
-    const std::string prefix = "hugetlb." + page.page_size;
-    const std::string value = std::to_string(page.limit);
-    TRY(write_limit(directory, prefix + ".limit_in_bytes", value));
-    if (has_file(directory, prefix + ".rsvd.limit_in_bytes")) {
-      TRY(write_limit(directory, prefix + ".rsvd.limit_in_bytes", value));
-    }
-  }
-  return ok();
-}
-
-Result<void> limit_rdma(const std::string& directory, const oci::Resources& resources) {
-  for (const auto& [device, limit] : resources.rdma) {
-    std::string line = device;
-    if (limit.hca_handles) line += " hca_handle=" + std::to_string(*limit.hca_handles);
-    if (limit.hca_objects) line += " hca_object=" + std::to_string(*limit.hca_objects);
-    TRY(write_limit(directory, "rdma.max", line));
-  }
-  return ok();
-}
-
 Result<void> limit_network(const std::string& directory, std::string_view controller,
                            const oci::NetworkResources& network) {
   if (controller == "net_cls" && network.class_id.value_or(0) != 0) {
@@ -204,7 +183,7 @@ Result<void> limit_v1(const std::string& directory, std::string_view controller,
     return write_limit(directory, "pids.max", pids_max(*resources.pids_limit));
   }
   if (controller == "io" && resources.block_io) return limit_blkio(directory, *resources.block_io);
-  if (controller == "hugetlb") return limit_hugetlb(directory, resources.hugepage_limits);
+  if (controller == "hugetlb") return limit_hugetlb(directory, resources.hugepage_limits, "limit_in_bytes");
   if (controller == "rdma") return limit_rdma(directory, resources);
   if (resources.network) return limit_network(directory, controller, *resources.network);
   return ok();

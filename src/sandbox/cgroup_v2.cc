@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "sandbox/cgroup_common.h"
 #include "sandbox/cgroup_file.h"
 #include "sandbox/cgroup_limits.h"
 #include "sys/file.h"
@@ -239,27 +240,6 @@ Result<void> limit_io(const std::string& directory, const oci::BlockIoResources&
   return throttle("wiops", io.write_iops);
 }
 
-Result<void> limit_hugetlb(const std::string& directory, const std::vector<oci::HugepageLimit>& pages) {
-  for (const oci::HugepageLimit& page : pages) {
-    const std::string prefix = "hugetlb." + page.page_size;
-    const std::string value = std::to_string(page.limit);
-    TRY(write_limit(directory, prefix + ".max", value));
-    // Reservations too (Linux 5.7): without them a mapping is refused by SIGBUS at its first touch.
-    if (has_file(directory, prefix + ".rsvd.max")) TRY(write_limit(directory, prefix + ".rsvd.max", value));
-  }
-  return ok();
-}
-
-Result<void> limit_rdma(const std::string& directory, const oci::Resources& resources) {
-  for (const auto& [device, limit] : resources.rdma) {
-    std::string line = device;
-    if (limit.hca_handles) line += " hca_handle=" + std::to_string(*limit.hca_handles);
-    if (limit.hca_objects) line += " hca_object=" + std::to_string(*limit.hca_objects);
-    TRY(write_limit(directory, "rdma.max", line));
-  }
-  return ok();
-}
-
 }  // namespace
 
 Result<void> make_v2(const std::vector<std::string>& parents, const std::string& directory) {
@@ -300,7 +280,7 @@ Result<void> limit_v2(const std::string& directory, std::string_view controller,
     return write_limit(directory, "pids.max", pids_max(*resources.pids_limit));
   }
   if (controller == "io" && resources.block_io) return limit_io(directory, *resources.block_io);
-  if (controller == "hugetlb") return limit_hugetlb(directory, resources.hugepage_limits);
+  if (controller == "hugetlb") return limit_hugetlb(directory, resources.hugepage_limits, "max");
   if (controller == "rdma") return limit_rdma(directory, resources);
   if (controller == "net_cls" || controller == "net_prio") {
     return refusal("set linux.resources.network in", directory, "network limits are not supported on cgroup v2");

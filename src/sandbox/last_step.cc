@@ -36,6 +36,14 @@ void append(std::string& bytes, const T& part) {
   bytes.append(reinterpret_cast<const char*>(&part), sizeof part);
 }
 
+// False where fewer bytes are left.
+bool take(std::string_view& bytes, void* part, std::size_t size) {
+  if (bytes.size() < size) return false;
+  std::memcpy(part, bytes.data(), size);
+  bytes.remove_prefix(size);
+  return true;
+}
+
 Result<void> mark_range(unsigned from, unsigned to) {
   if (syscall(SYS_close_range, from, to, CLOSE_RANGE_CLOEXEC) != 0) return errno_error("close_range");  // Linux 5.11
   return ok();
@@ -212,14 +220,10 @@ Result<LastStep> prepare_last_step() {
   return last_step;
 }
 
-Result<UniqueFd> seal_programs(const std::vector<SeccompProgram>& programs) {
-  if (programs.size() > wire::kMostPrograms) return refusal("seccomp", {}, "too many filters");
+std::string pack_programs(const std::vector<SeccompProgram>& programs) {
   std::string bytes;
   append(bytes, wire::ProgramsHeader{wire::kProgramsMagic, static_cast<std::uint32_t>(programs.size())});
   for (const SeccompProgram& program : programs) {
-    if (program.instructions.empty() || program.instructions.size() > BPF_MAXINSNS) {
-      return refusal("seccomp", {}, "a filter has no instruction, or more than the kernel takes");
-    }
     wire::ProgramHeader header;
     header.flags = program.flags;
     header.listener = program.listener ? 1 : 0;
@@ -228,7 +232,42 @@ Result<UniqueFd> seal_programs(const std::vector<SeccompProgram>& programs) {
     bytes.append(reinterpret_cast<const char*>(program.instructions.data()),
                  program.instructions.size() * sizeof(sock_filter));
   }
-  return sys::sealed_memory("agentrun-seccomp", bytes, false);
+  return bytes;
+}
+
+Result<std::vector<SeccompProgram>> unpack_programs(std::string_view bytes) {
+  const auto cut_off = [] { return refusal("read", "seccomp programs", "cut off"); };
+  wire::ProgramsHeader all;
+  if (!take(bytes, &all, sizeof all) || all.magic != wire::kProgramsMagic) return cut_off();
+  std::vector<SeccompProgram> programs;
+  for (std::uint32_t i = 0; i < all.count; ++i) {
+    wire::ProgramHeader header;
+    if (!take(bytes, &header, sizeof header)) return cut_off();
+    if (bytes.size() / sizeof(sock_filter) < header.length) return cut_off();
+    SeccompProgram program;
+    program.flags = header.flags;
+    program.listener = header.listener != 0;
+    program.instructions.resize(header.length);
+    if (!take(bytes, program.instructions.data(), header.length * sizeof(sock_filter))) return cut_off();
+    programs.push_back(std::move(program));
+  }
+  if (!bytes.empty()) return cut_off();
+  return programs;
+}
+
+Result<UniqueFd> seal_programs(const std::vector<SeccompProgram>& programs) {
+  if (programs.empty()) return UniqueFd();
+  if (programs.size() > wire::kMostPrograms) return refusal("seccomp", {}, "too many filters");
+  for (const SeccompProgram& program : programs) {
+    if (program.instructions.empty() || program.instructions.size() > BPF_MAXINSNS) {
+      return refusal("seccomp", {}, "a filter has no instruction, or more than the kernel takes");
+    }
+  }
+  return sys::sealed_memory("agentrun-seccomp", pack_programs(programs), false);
+}
+
+Result<std::vector<SeccompProgram>> read_programs(int fd) {
+  return unpack_programs(TRY(sys::read_fd(fd, "seccomp programs", wire::kLargestPrograms)));
 }
 
 Error run_last_step(const LastStep& last_step, const Launch& launch) {

@@ -21,8 +21,17 @@ struct LastStep {
 Result<LastStep> prepare_last_step();  // before the clone
 
 // The filters, in the order of loading, as a sealed memfd that the last step reads. Made early, in parent or child:
-// after the program's limits are set (RLIMIT_FSIZE, RLIMIT_NOFILE) it might no longer be possible.
+// after the program's limits are set (RLIMIT_FSIZE, RLIMIT_NOFILE) it might no longer be possible. An invalid fd where
+// there are none. Errors: too many, a filter without an instruction, one that is too long.
 Result<UniqueFd> seal_programs(const std::vector<SeccompProgram>& programs);
+
+// What is in such a memfd. An error where anything of it is missing, or there is more: a filter that is lost on the way
+// must never look like no filter.
+Result<std::vector<SeccompProgram>> read_programs(int fd);
+
+// The bytes of it (last_step_wire.h).
+std::string pack_programs(const std::vector<SeccompProgram>& programs);
+Result<std::vector<SeccompProgram>> unpack_programs(std::string_view bytes);
 
 struct Launch {
   std::string path;  // as find_executable gave it

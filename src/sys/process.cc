@@ -90,6 +90,17 @@ bool process_is_zombie(pid_t pid) {
   return end != std::string::npos && text->size() > end + 2 && ((*text)[end + 2] == 'Z' || (*text)[end + 2] == 'X');
 }
 
+bool in_initial_user_namespace() {
+  static const bool initial = [] {
+    const auto map = read_file("/proc/self/uid_map");
+    // All ids, as one line.
+    return map && text::split_words(*map) == std::vector<std::string_view>{"0", "0", "4294967295"};
+  }();
+  return initial;
+}
+
+bool is_host_root() { return geteuid() == 0 && in_initial_user_namespace(); }
+
 Result<bool> wait_for_end(int pidfd, std::int64_t timeout_us) {
   const std::int64_t end = clock::monotonic_us() + timeout_us;
   while (true) {

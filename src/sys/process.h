@@ -40,6 +40,14 @@ struct ProcessId {
 // A pidfd where the process still is that very one, an invalid fd where it is gone or another has its pid.
 Result<UniqueFd> open_process(const ProcessId& id);
 
+// Whether the user namespace that agentrun was started in is the first one (user_namespaces(7)), where ids are what
+// they say; found out once. Processes that enter another one later do not ask.
+bool in_initial_user_namespace();
+
+// Effective uid 0 there: root of the host. Only then the kernel lets us load a device program, and only then a
+// container could make device nodes.
+bool is_host_root();
+
 Result<UniqueFd> pidfd_open(pid_t pid);
 Result<void> pidfd_send_signal(int pidfd, int signal);
 bool process_is_zombie(pid_t pid);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 #include "base/text.h"
@@ -61,7 +60,8 @@ Result<std::vector<sandbox::ExecLabel>> labels_of(const BecomeRequest& request) 
 // Without no_new_privs a filter can be loaded only with CAP_SYS_ADMIN, so it is loaded while that is there, and what
 // follows runs under it: the order of runc, for whose profiles the world's are written.
 Result<void> load_programs_with_privilege(const BecomeRequest& request) {
-  for (const auto& program : request.programs) {
+  if (request.programs < 0) return ok();
+  for (const auto& program : TRY(sandbox::read_programs(request.programs))) {
     TRY(sandbox::load_seccomp(program, request.listener_fd, request.listener_message));
   }
   return ok();
@@ -84,7 +84,7 @@ Result<void> become_user(const BecomeRequest& request) {
 
 struct Prepared {
   std::vector<sandbox::ExecLabel> labels;
-  UniqueFd programs, landlock;
+  UniqueFd landlock;
 };
 
 Result<UniqueFd> make_landlock(const BecomeRequest& request) {
@@ -102,9 +102,6 @@ Result<UniqueFd> make_landlock(const BecomeRequest& request) {
 Result<Prepared> prepare(const BecomeRequest& request) {
   Prepared prepared;
   prepared.labels = TRY(labels_of(request));
-  if (request.process->no_new_privileges && !request.programs.empty()) {
-    prepared.programs = TRY(sandbox::seal_programs(request.programs));
-  }
   if (request.landlock != nullptr) prepared.landlock = TRY(make_landlock(request));
   TRY(set_limits_and_priorities(request));
   TRY(become_user(request));
@@ -124,7 +121,7 @@ Error become(const BecomeRequest& request) {
   launch.path = request.executable;
   launch.args = request.process->args;
   launch.env = request.env;
-  launch.programs_fd = prepared->programs.get();
+  if (request.process->no_new_privileges) launch.programs_fd = request.programs;  // else they are loaded
   launch.landlock_fd = prepared->landlock.get();
   launch.labels = prepared->labels;
   launch.procfs = request.procfs;
@@ -156,53 +153,6 @@ std::vector<std::string> program_environment(const oci::Process& process, const 
 std::vector<std::string> listen_environment(unsigned count) {
   if (count == 0) return {};
   return {"LISTEN_FDS=" + std::to_string(count), "LISTEN_PID=" + std::to_string(getpid())};
-}
-
-std::string pack_programs(const std::vector<sandbox::SeccompProgram>& programs) {
-  std::string bytes;
-  const auto append = [&](std::uint32_t number) {
-    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
-  };
-  append(static_cast<std::uint32_t>(programs.size()));
-  for (const auto& program : programs) {
-    append(program.flags);
-    append(program.listener ? 1 : 0);
-    append(static_cast<std::uint32_t>(program.instructions.size()));
-    bytes.append(reinterpret_cast<const char*>(program.instructions.data()),
-                 program.instructions.size() * sizeof(sock_filter));
-  }
-  return bytes;
-}
-
-Result<std::vector<sandbox::SeccompProgram>> unpack_programs(const std::string& bytes) {
-  std::string_view rest = bytes;
-  bool whole = true;
-  const auto take = [&]() -> std::uint32_t {
-    std::uint32_t number = 0;
-    if (rest.size() < sizeof number) {
-      whole = false;
-      return 0;
-    }
-    std::memcpy(&number, rest.data(), sizeof number);
-    rest.remove_prefix(sizeof number);
-    return number;
-  };
-  std::vector<sandbox::SeccompProgram> programs;
-  const std::uint32_t count = take();
-  for (std::uint32_t i = 0; whole && i < count; ++i) {
-    sandbox::SeccompProgram program;
-    program.flags = take();
-    program.listener = take() != 0;
-    const std::size_t size = take();
-    if (rest.size() / sizeof(sock_filter) < size) whole = false;
-    if (!whole) break;
-    program.instructions.resize(size);
-    std::memcpy(program.instructions.data(), rest.data(), size * sizeof(sock_filter));
-    rest.remove_prefix(size * sizeof(sock_filter));
-    programs.push_back(std::move(program));
-  }
-  if (!whole || !rest.empty()) return refusal("read", "seccomp programs", "cut off");
-  return programs;
 }
 
 }  // namespace agentrun::native

@@ -22,7 +22,7 @@ struct BecomeRequest {
   const sandbox::LastStep* last_step = nullptr;
   std::string executable;  // of find_executable
   std::vector<std::string> env;
-  std::vector<sandbox::SeccompProgram> programs;
+  int programs = -1;  // of seal_programs; or -1 where there are none
   const policy::LandlockRules* landlock = nullptr;
   std::string rootfs;  // as RootRequest has it: for old callers' destinations of mounts
   bool joins = false;  // programs of the container run already
@@ -46,9 +46,5 @@ std::vector<std::string> program_environment(const oci::Process& process, const 
 // What sd_listen_fds(3) looks for, where `count` of the descriptors that are passed on are sockets of the caller's
 // service manager. In the process itself: LISTEN_PID is its pid as it sees it.
 std::vector<std::string> listen_environment(unsigned count);
-
-// SeccompPrograms as bytes for a sealed memfd, and back.
-std::string pack_programs(const std::vector<sandbox::SeccompProgram>& programs);
-Result<std::vector<sandbox::SeccompProgram>> unpack_programs(const std::string& bytes);
 
 }  // namespace agentrun::native

@@ -75,12 +75,11 @@ class Init {
   UniqueFd socket_;
   bool wait_for_parent_;
   pid_t host_pid_ = 0;  // ours, as the runtime sees it
-  UniqueFd procfs_, gate_, place_;
+  UniqueFd procfs_, gate_, place_, programs_;
   sandbox::Terminal terminal_;
   std::string executable_;
   std::vector<std::string> env_;
   sandbox::CapabilitySets capabilities_;
-  std::vector<sandbox::SeccompProgram> programs_;
   int error_fd_ = -1;
 };
 
@@ -230,11 +229,12 @@ Result<void> Init::wait_for_start() {
   terminal_.master.reset();
 
   Incoming order = TRY(listen_to(socket_.get()));
-  if ((order.kind != Kind::start && order.kind != Kind::wait) || order.fds.size() != 1) {
+  if ((order.kind != Kind::start && order.kind != Kind::wait) || order.payload != std::to_string(order.fds.size()) ||
+      order.fds.size() > 1) {
     // The runtime is gone: there is nobody left whose container this could be.
     return refusal("wait for", "start", "the runtime ended");
   }
-  programs_ = TRY(unpack_programs(TRY(sys::read_fd(order.fds.front().get(), "seccomp programs", 16u << 20))));
+  if (!order.fds.empty()) programs_ = std::move(order.fds.front());
   if (order.kind == Kind::wait) return accept_start();
   return ok();
 }
@@ -268,7 +268,7 @@ Result<void> Init::execute() {
   become_request.last_step = &last_step_;
   become_request.executable = executable_;
   become_request.env = env_;
-  become_request.programs = programs_;
+  become_request.programs = programs_.get();
   if (request_.effective->landlock) become_request.landlock = &*request_.effective->landlock;
   become_request.rootfs = request_.rootfs;
   become_request.procfs = procfs_.get();

@@ -109,7 +109,7 @@ class Joiner {
     become_request.last_step = &last_step_;
     become_request.env = program_environment(process_, listen_environment(request_.listen_fds));
     become_request.executable = TRY(sandbox::find_executable(process_.args.front(), become_request.env));
-    become_request.programs = request_.programs;
+    become_request.programs = request_.programs.get();
     become_request.landlock = request_.landlock;
     become_request.rootfs = request_.rootfs;
     become_request.joins = true;
@@ -184,7 +184,7 @@ Result<void> enter(const JoinRequest& request, int flags, const UniqueFd& root) 
 // host (CVE-2016-9962). Of these only `cgroup` leads to one; see detach_cgroup.
 std::vector<int> needed_fds(const JoinRequest& request, const sandbox::LastStep& last_step, int root, int socket) {
   std::vector<int> fds = {request.target_pidfd, last_step.program.get(), root, socket};
-  for (const UniqueFd* fd : {&request.cgroup, &request.console_socket, &request.seccomp_listener}) {
+  for (const UniqueFd* fd : {&request.cgroup, &request.console_socket, &request.seccomp_listener, &request.programs}) {
     if (fd->valid()) fds.push_back(fd->get());
   }
   for (unsigned fd = 3; fd < 3 + request.preserve_fds; ++fd) fds.push_back(static_cast<int>(fd));

@@ -24,7 +24,7 @@ struct JoinRequest {
   int target_pidfd = -1;
   UniqueFd cgroup;  // for CLONE_INTO_CGROUP, or invalid: `place` attaches
   std::function<Result<void>(pid_t pid)> place;
-  std::vector<sandbox::SeccompProgram> programs;
+  UniqueFd programs;  // of sandbox::seal_programs; invalid where there are none
   const policy::LandlockRules* landlock = nullptr;
   std::string rootfs;       // of the container, on the host
   UniqueFd console_socket;  // or invalid: the terminal's master stays with us

@@ -13,7 +13,6 @@
 #include "backend/native/protocol.h"
 #include "backend/native/stage.h"
 #include "base/trace.h"
-#include "sandbox/cgroup_layout.h"
 #include "sys/file.h"
 #include "sys/process.h"
 #include "sys/socket.h"
@@ -115,9 +114,10 @@ Result<void> serve_until_ready(LaunchRequest& request, const Child& child, Launc
   return ok();
 }
 
-Result<void> send_programs(int socket, Kind kind, const std::vector<sandbox::SeccompProgram>& programs) {
-  const UniqueFd packed = TRY(sys::sealed_memory("seccomp programs", pack_programs(programs), false));
-  return tell(socket, kind, {}, {packed.get()});
+// With the filters, where there are any; the number says so, so that one that is lost does not look like none.
+Result<void> send_start(const Launched& launched, Kind kind) {
+  if (!launched.programs) return tell(launched.socket.get(), kind, "0");
+  return tell(launched.socket.get(), kind, "1", {launched.programs.get()});
 }
 
 // What the process said of its execve: nothing (its end of the socket closed by close-on-exec) is success.
@@ -134,8 +134,8 @@ Result<Launched> launch(LaunchRequest& request) {
   const sandbox::LastStep last_step = TRY(sandbox::prepare_last_step());
   const bool had_cgroup = request.cgroup.valid();
   // Joining a pid namespace, an engine's own user namespace is what we were executed in, and /proc/PID is ours anyway.
-  request.maps_by_user = request.plan->creates(NamespaceType::user) && !sandbox::is_host_root() &&
-                         !request.plan->joins(NamespaceType::pid);
+  request.maps_by_user =
+      request.plan->creates(NamespaceType::user) && !sys::is_host_root() && !request.plan->joins(NamespaceType::pid);
   Child child = TRY(clone_until_alive(request, last_step));
   trace::step("clone");
   Killer killer(child.process.pid, child.process.pidfd.get());
@@ -156,12 +156,10 @@ Result<Launched> launch(LaunchRequest& request) {
   return launched;
 }
 
-Result<void> leave_waiting(Launched& launched) {
-  return send_programs(launched.socket.get(), Kind::wait, launched.programs);
-}
+Result<void> leave_waiting(Launched& launched) { return send_start(launched, Kind::wait); }
 
 Result<void> start_now(Launched& launched) {
-  TRY(send_programs(launched.socket.get(), Kind::start, launched.programs));
+  TRY(send_start(launched, Kind::start));
   return read_verdict(launched.socket.get(), "process");
 }
 

@@ -24,7 +24,7 @@ struct ParentWork {
   // The process is there: put it into its cgroups, set its oom score. Runs before the child looks at its cgroup.
   std::function<Result<void>(pid_t pid)> place;
   // The filters to load, in order; compiled here because it is slow.
-  std::function<Result<std::vector<sandbox::SeccompProgram>>()> programs;
+  std::function<Result<UniqueFd>()> programs;  // of sandbox::seal_programs
   // prestart and createRuntime hooks; empty where there are none.
   std::function<Result<void>(pid_t pid)> runtime_hooks;
   // Whatever else can be done meanwhile (writing the state).
@@ -65,7 +65,7 @@ struct Launched {
   UniqueFd socket;          // our end; end of file: the program runs, or the process is gone
   std::string console;      // "/dev/pts/0"
   UniqueFd console_master;  // where there was no console socket
-  std::vector<sandbox::SeccompProgram> programs;
+  UniqueFd programs;
 };
 
 // Until the root is built and entered and the process waits. On failure the process is killed and reaped, and nothing

@@ -129,6 +129,6 @@ inline void in_mount_namespace(const std::function<bool()>& prepare, const std::
   EXPECT_EQ(WEXITSTATUS(status), 0) << "see the failures above";
 }
 
-inline bool is_root() { return geteuid() == 0 && is_host_root(); }
+inline bool is_root() { return sys::is_host_root(); }
 
 }  // namespace agentrun::sandbox::testing_
